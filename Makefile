@@ -1,0 +1,27 @@
+# Thin on purpose: whatever has logic is Go, in tools/ and lab/.
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+demo: ## see it work, with nothing else installed
+	go run ./app/cmd/weir demo
+
+test: ## everything: all gates, all tests, with the engines they need
+	go run ./tools/gate check
+	go run ./lab/cmd/with --install postgres -- go run ./tools/gate tests
+
+core: ## the core alone, in seconds
+	GOWORK=off go vet ./...
+	GOWORK=off go test ./...
+
+race: ## every module's tests under the race detector
+	go run ./lab/cmd/with --install postgres -- go run ./tools/gate race
+
+fuzz: ## every fuzz target for a while
+	go run ./tools/gate fuzz
+
+bench: ## micro-benchmarks, then side by side with the peers
+	go test -run '^$$' -bench . ./...
+	go run ./bench/cmd/weir-bench
+
+.PHONY: help demo test core race fuzz bench

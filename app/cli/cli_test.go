@@ -1,0 +1,142 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weir-go/weir/app/cli"
+)
+
+// A session is one run of the command line, and what came of it.
+type session struct {
+	signals chan os.Signal
+	stdout  output
+	stderr  output
+	env     map[string]string
+}
+
+// output is a buffer that does something once a text has been written to it.
+type output struct {
+	mu   sync.Mutex
+	b    bytes.Buffer // guarded by mu
+	text string       // guarded by mu
+	then func()       // guarded by mu; nil if there is nothing to do, or it is done
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.b.Write(p)
+	if o.then != nil && strings.Contains(o.b.String(), o.text) {
+		o.then()
+		o.then = nil
+	}
+	return len(p), nil
+}
+
+// on has then called once text has been written.
+func (o *output) on(text string, then func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text, o.then = text, then
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func newSession() *session { return &session{signals: make(chan os.Signal, 2)} }
+
+func (s *session) run(args ...string) int {
+	return cli.Main(cli.Env{
+		Args:    args,
+		Stdout:  &s.stdout,
+		Stderr:  &s.stderr,
+		Getenv:  func(name string) string { return s.env[name] },
+		Signals: s.signals,
+		Exit:    func(code int) { panic("Exit is for the second signal") },
+	})
+}
+
+func TestHelp(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--help"}, []string{"keeps expensive calls alive", "demo"}},
+		{[]string{"demo", "--help"}, []string{
+			"Usage: weir demo", "Examples:", "weir demo --json",
+			"--duration", "500ms to 10m", "4s by default",
+			"--clients", "1 to 10000", "100 by default",
+			"--keys", "1 to 4096", "32 by default",
+			"--postgres", "postgres://user:password@host:port/database",
+			"--rows", "1000 to 100000000", "1000000 by default",
+			"--json", "Exit code",
+		}},
+	} {
+		s := newSession()
+		if code := s.run(tt.args...); code != cli.ExitOK {
+			t.Errorf("%v: exit code %d; want %d; stderr: %s", tt.args, code, cli.ExitOK, s.stderr.String())
+		}
+		text := strings.Join(strings.Fields(s.stdout.String()), " ")
+		for _, part := range tt.want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%v: the help lacks %q:\n%s", tt.args, part, s.stdout.String())
+			}
+		}
+		if s.stderr.String() != "" {
+			t.Errorf("%v: stderr = %q; want nothing", tt.args, s.stderr.String())
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args string
+		want []string // lines of standard error, in order, before the pointer to the help
+	}{
+		{"no command", "", []string{`weir: expected "demo"`}},
+		{"unknown command", "dmo", []string{`weir: unexpected argument dmo, did you mean "demo"?`}},
+		{"unknown flag", "demo --frobnicate", []string{"weir: unknown flag --frobnicate"}},
+		{"stray argument", "demo now", []string{"weir: unexpected argument now"}},
+		{"too short", "demo --duration 499ms", []string{"weir demo: --duration=499ms: want a time such as 4s, 500ms to 10m"}},
+		{"no unit", "demo --duration 5", []string{"weir demo: --duration=5: want a time such as 4s, 500ms to 10m"}},
+		{"too many clients", "demo --clients 10001", []string{"weir demo: --clients=10001: want a whole number, 1 to 10000"}},
+		{"no keys", "demo --keys 0", []string{"weir demo: --keys=0: want a whole number, 1 to 4096"}},
+		{"fewer rows than keys", "demo --rows 1000 --keys 1001", []string{"weir demo: --rows=1000: want at least one for each of the 1001 keys"}},
+		{"no URL", "demo --postgres me:s3cret@db", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
+		{"empty URL", "demo --postgres=", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
+		{"all at once", "demo --duration=1h --clients=-1 --keys=4k --rows=10 --postgres=x:s3cret@y", []string{
+			"weir demo: --duration=1h: want a time such as 4s, 500ms to 10m",
+			"weir demo: --clients=-1: want a whole number, 1 to 10000",
+			"weir demo: --keys=4k: want a whole number, 1 to 4096",
+			"weir demo: --rows=10: want a whole number, 1000 to 100000000",
+			"weir demo: --postgres: want postgres://user:password@host:port/database",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSession()
+			if code := s.run(strings.Fields(tt.args)...); code != cli.ExitUsage {
+				t.Errorf("exit code %d; want %d", code, cli.ExitUsage)
+			}
+			got := strings.Split(strings.TrimSpace(s.stderr.String()), "\n")
+			if len(got) != len(tt.want)+1 || !strings.Contains(got[len(got)-1], "--help") {
+				t.Fatalf("stderr = %q; want %d lines and a pointer to the help", got, len(tt.want))
+			}
+			for i, want := range tt.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("line %d = %q; want %q", i, got[i], want)
+				}
+			}
+			if strings.Contains(s.stderr.String(), "s3cret") || s.stdout.String() != "" {
+				t.Errorf("stdout = %q, stderr = %q; want nothing, and no password", s.stdout.String(), s.stderr.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/app/demo"
+	"github.com/weir-go/weir/app/demo/pgtable"
+	"github.com/weir-go/weir/app/demo/source"
+	"github.com/weir-go/weir/app/demo/tile"
+	"github.com/weir-go/weir/app/report"
+	"github.com/weir-go/weir/app/terminal"
+)
+
+// What the demo's flags may be. A run of a level needs a few requests, and
+// ends; every client has two of the process's file descriptors; every key's
+// answer is worked out beforehand.
+var (
+	durationSpan = span[time.Duration]{500 * time.Millisecond, 10 * time.Minute}
+	clientSpan   = span[int]{1, 10_000}
+	keySpan      = span[int]{1, 4096}
+	rowSpan      = span[int]{1000, 100_000_000}
+)
+
+// seed is that of the order in which keys are asked for.
+const seed = 1
+
+// bounds are the variables of the flags' help.
+var bounds = kong.Vars{
+	"durations": durations(durationSpan),
+	"clients":   numbers(clientSpan),
+	"keys":      numbers(keySpan),
+	"rows":      numbers(rowSpan),
+}
+
+// demoCmd is weir demo.
+type demoCmd struct {
+	Duration string  `default:"4s" placeholder:"TIME" help:"How long each of the five levels runs (${durations})."`
+	Clients  string  `default:"100" placeholder:"N" help:"Clients, each of which asks again as soon as it is answered (${clients})."`
+	Keys     string  `default:"32" placeholder:"N" help:"Different answers, some asked for far more often than others (${keys})."`
+	Postgres *string `placeholder:"URL" help:"Aggregate a table in this PostgreSQL, postgres://user:password@host:port/database, in place of rendering. The password may come from PGPASSWORD."`
+	Rows     string  `default:"1000000" placeholder:"N" help:"Rows of that table, which is generated in a schema of its own and dropped at the end (${rows})."`
+	JSON     bool    `name:"json" help:"Write one JSON object, with an array of levels in it, to standard output."`
+}
+
+// Help is the longer part of weir demo --help.
+func (demoCmd) Help() string {
+	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients ask it for tiles as fast as they are answered, and every answer is checked. That is done five times, each time cold and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission.
+
+Keys follow a Zipf law with exponent %v, as traffic mostly does: few keys have most of the requests.
+
+Examples:
+
+    weir demo                              # half a minute
+    weir demo --clients 500 --duration 10s
+    weir demo --json | jq '.levels[] | {name, requests_per_s}'
+    weir demo --postgres postgres://me@localhost/mydb
+
+Exit code: 0 done; 1 failed or interrupted; 2 wrong usage.`, demo.TTL, demo.Skew)
+}
+
+// A demoPlan is a command line of weir demo that has been read.
+type demoPlan struct {
+	duration            time.Duration
+	clients, keys, rows int
+	server              *pgtable.Server // nil: render tiles
+}
+
+// plan reads the flags, and says all that is wrong with them.
+func (c *demoCmd) plan() (demoPlan, error) {
+	var f faults
+	p := demoPlan{
+		duration: f.duration("duration", c.Duration, durationSpan),
+		clients:  f.number("clients", c.Clients, clientSpan),
+		keys:     f.number("keys", c.Keys, keySpan),
+		rows:     f.number("rows", c.Rows, rowSpan),
+	}
+	if p.rows > 0 && p.rows < p.keys {
+		f.add("rows", c.Rows, fmt.Sprintf("at least one for each of the %d keys", p.keys))
+	}
+	if c.Postgres != nil {
+		server, err := pgtable.Parse(*c.Postgres)
+		if err != nil {
+			// Without the value, which may hold a password.
+			f = append(f, fmt.Errorf("--postgres: %w", err))
+		}
+		p.server = &server
+	}
+	if len(f) > 0 {
+		return demoPlan{}, &usageError{command: "weir demo", faults: f}
+	}
+	return p, nil
+}
+
+// Run is the command. The report is written last, when there is nothing left
+// to clean up.
+func (c *demoCmd) Run(r *run) error {
+	p, err := c.plan()
+	if err != nil {
+		return err
+	}
+	progress := terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
+	defer progress.Close()
+
+	started := time.Now().UTC()
+	src, work, drop, err := p.source(r, progress)
+	if err != nil {
+		return err
+	}
+	res, err := demo.Run(r.ctx, demo.Config{
+		Source:   src,
+		Clients:  p.clients,
+		Keys:     p.keys,
+		Duration: p.duration,
+		Seed:     seed,
+		Progress: progress,
+	})
+	dropErr := drop()
+	if err == nil {
+		err = context.Cause(r.ctx) // the signal came last, and was heard all the same
+	}
+	if err != nil {
+		return errors.Join(err, dropErr)
+	}
+	progress.Close()
+	return errors.Join(dropErr, c.write(r, p.report(started, work, res)))
+}
+
+// write writes the report to standard output.
+func (c *demoCmd) write(r *run, rep *report.Report) error {
+	if c.JSON {
+		return rep.JSON(r.Stdout)
+	}
+	return rep.Table(r.Stdout, report.Style{
+		Width: terminal.Width(r.Stdout),
+		Color: terminal.Color(r.Stdout, r.Getenv),
+	})
+}
+
+// source makes what the demo calls: the renderer, or a table. Drop takes away
+// what was made for it.
+func (p demoPlan) source(r *run, progress *terminal.Progress) (_ source.Source, work string, drop func() error, err error) {
+	if p.server == nil {
+		return tile.Source{}, fmt.Sprintf("a map tile of %d × %d pixels rendered as PNG", tile.Size, tile.Size),
+			func() error { return nil }, nil
+	}
+	var written atomic.Int64 // an atomic, as the progress is drawn by another goroutine
+	progress.Start("writing the table", func() string { return fmt.Sprintf("%d of %d rows", written.Load(), p.rows) })
+	table, err := pgtable.Create(r.ctx, *p.server, pgtable.Options{
+		Rows:     p.rows,
+		Keys:     p.keys,
+		Created:  func(schema string) { r.end.leaves("schema " + schema) },
+		Progress: func(done int) { written.Store(int64(done)) },
+	})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	progress.Done(fmt.Sprintf("%d rows in schema %s, which is dropped at the end", p.rows, table.Schema()))
+	return table, fmt.Sprintf("an aggregate over a shop's share of %d orders in PostgreSQL", p.rows), func() error {
+		progress.Start("dropping schema "+table.Schema(), func() string { return "" })
+		// An interrupt does not stop this: it is what an interrupt waits for.
+		if err := table.Drop(context.WithoutCancel(r.ctx)); err != nil {
+			return err
+		}
+		progress.Done("done")
+		r.end.leaves("")
+		return nil
+	}, nil
+}
+
+func (p demoPlan) report(started time.Time, work string, res demo.Result) *report.Report {
+	rep := &report.Report{
+		Source:    "tile",
+		Work:      work,
+		CallMS:    float64(res.Call) / float64(time.Millisecond),
+		Clients:   p.clients,
+		Keys:      p.keys,
+		Skew:      demo.Skew,
+		LevelS:    p.duration.Seconds(),
+		TTLS:      demo.TTL.Seconds(),
+		Seed:      seed,
+		StartedAt: started,
+		Machine:   report.ThisMachine(),
+		Levels:    res.Levels,
+	}
+	if p.server != nil {
+		rep.Source, rep.Rows = "postgres", p.rows
+	}
+	rep.SetRatios()
+	return rep
+}

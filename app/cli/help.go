@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpText is a flag's help with its default.
+func helpText(v *kong.Value) string {
+	text := kong.DefaultHelpValueFormatter(v)
+	if v.Default == "" {
+		return text
+	}
+	return strings.TrimSuffix(text, ".") + "; " + v.Default + " by default."
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+)
+
+func TestFirstSignalEndsTheContextSecondTheProgram(t *testing.T) {
+	for _, tt := range []struct{ leaves, want string }{
+		{"", "weir: interrupted again, and ended at once\n"},
+		{"schema weir_demo_1", "weir: interrupted again, and ended at once; may be left behind: schema weir_demo_1\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var stderr bytes.Buffer
+			var exits []int
+			signals := make(chan os.Signal, 2)
+			e := Env{Stderr: &stderr, Signals: signals, Exit: func(code int) { exits = append(exits, code) }}
+			ctx, end := e.interruptible(t.Context())
+			end.leaves(tt.leaves)
+
+			signals <- os.Interrupt
+			synctest.Wait()
+			if got := context.Cause(ctx); got != ErrInterrupted || len(exits) > 0 {
+				t.Errorf("after a signal: cause %v, exits %v; want %v, none", got, exits, ErrInterrupted)
+			}
+			signals <- syscall.SIGTERM
+			synctest.Wait()
+			if len(exits) != 1 || exits[0] != ExitFailed || stderr.String() != tt.want {
+				t.Errorf("after a second signal: exits %v, stderr %q; want [%d], %q", exits, stderr.String(), ExitFailed, tt.want)
+			}
+			end.stop()
+		})
+	}
+}
+
+func TestStopWithoutASignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := Env{Signals: make(chan os.Signal)}
+		ctx, end := e.interruptible(t.Context())
+		end.stop() // the bubble fails if the watcher stays
+		if got := context.Cause(ctx); got == nil || got == ErrInterrupted {
+			t.Errorf("cause after stop = %v; want the end, and no interrupt", got)
+		}
+	})
+}

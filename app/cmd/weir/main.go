@@ -1,0 +1,13 @@
+// Weir keeps expensive calls alive under high load; its commands show it,
+// and serve those whose program is not written in Go.
+package main
+
+import (
+	"os"
+
+	"github.com/weir-go/weir/app/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(cli.OS()))
+}

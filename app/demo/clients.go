@@ -1,0 +1,126 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// RequestTimeout is how long a client waits for an answer. A request that
+	// takes longer has failed.
+	RequestTimeout = 30 * time.Second
+
+	// Skew is the exponent of the Zipf law by which keys are asked for: the
+	// most wanted of 32 keys gets about a quarter of the requests.
+	Skew = 1.1
+)
+
+// clients ask a service over HTTP, each on its own connection and in its own
+// order of keys. The orders depend on the seed alone, so that they are the
+// same on every level.
+type clients struct {
+	http  *http.Client
+	urls  []string // by key
+	right *references
+	all   []client     // by number
+	wrong atomic.Int64 // answers that were not their key's; an atomic since all clients count here
+}
+
+// A client is one of them; only one goroutine at a time uses it.
+type client struct {
+	keys *rand.Zipf
+	body bytes.Buffer
+}
+
+func newClients(n int, seed uint64, s *service, right *references) *clients {
+	c := &clients{
+		http: &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: n,
+			DisableCompression:  true,
+		}},
+		urls:  make([]string, right.len()),
+		right: right,
+		all:   make([]client, n),
+	}
+	for key := range c.urls {
+		c.urls[key] = s.url(key)
+	}
+	for i := range c.all {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		c.all[i].keys = rand.NewZipf(r, Skew, 1, uint64(len(c.urls)-1))
+	}
+	return c
+}
+
+// ask sends the client's next request and checks the answer. It is a
+// load.Func.
+func (c *clients) ask(ctx context.Context, number int) error {
+	me := &c.all[number]
+	key := int(me.keys.Uint64())
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout,
+		fmt.Errorf("no answer within %v", RequestTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.urls[key], nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return plain(ctx, err)
+	}
+	defer resp.Body.Close()
+	me.body.Reset()
+	if _, err := me.body.ReadFrom(resp.Body); err != nil {
+		return plain(ctx, err)
+	}
+	switch body := me.body.Bytes(); {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+	case !c.right.match(key, body):
+		c.wrong.Add(1)
+		return fmt.Errorf("the answer for key %d is not that key's", key)
+	}
+	return nil
+}
+
+// plain takes off the URL, which says nothing here, and puts the reason where
+// it was the context that ended.
+func plain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// close closes the connections.
+func (c *clients) close() { c.http.CloseIdleConnections() }
+
+// references know the right answer of each key, by its hash.
+type references struct {
+	seed maphash.Seed
+	sums []uint64 // by key
+}
+
+func newReferences(keys int) *references {
+	return &references{seed: maphash.MakeSeed(), sums: make([]uint64, keys)}
+}
+
+func (r *references) len() int { return len(r.sums) }
+
+func (r *references) set(key int, body []byte) { r.sums[key] = maphash.Bytes(r.seed, body) }
+
+func (r *references) match(key int, body []byte) bool {
+	return maphash.Bytes(r.seed, body) == r.sums[key]
+}

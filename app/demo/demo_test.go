@@ -1,0 +1,216 @@
+package demo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/app/demo"
+	"github.com/weir-go/weir/app/demo/source"
+	"github.com/weir-go/weir/app/demo/tile"
+	"github.com/weir-go/weir/app/report"
+)
+
+var levelNames = []string{"unprotected", "coalescing", "+ cache", "+ refresh-ahead", "+ admission"}
+
+// A scripted source answers with the key, after load has had its say.
+type scripted struct {
+	load func(ctx context.Context, key int) error
+}
+
+func (s scripted) ContentType() string { return "text/plain" }
+
+func (s scripted) Load(ctx context.Context, key int, m *source.Meter) ([]byte, error) {
+	defer m.Begin()()
+	if s.load != nil {
+		if err := s.load(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Appendf(nil, "answer %d", key), nil
+}
+
+// steps is a Progress that keeps the names of the steps.
+type steps struct {
+	mu      sync.Mutex
+	names   []string // guarded by mu
+	started func(step string)
+}
+
+func (s *steps) Start(step string, detail func() string) {
+	s.mu.Lock()
+	s.names = append(s.names, step)
+	s.mu.Unlock()
+	_ = detail()
+	if s.started != nil {
+		s.started(step)
+	}
+}
+
+func (s *steps) Done(string) {}
+
+func config(src source.Source) demo.Config {
+	return demo.Config{
+		Source: src, Clients: 8, Keys: 4, Duration: 200 * time.Millisecond, Seed: 1, Progress: &steps{},
+	}
+}
+
+func TestRunEveryLevelDoesTheSameWorkWithFewerCalls(t *testing.T) {
+	c := config(tile.Source{})
+	p := &steps{}
+	c.Progress = p
+	res, err := demo.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Levels) != len(levelNames) || len(p.names) != 1+len(levelNames) {
+		t.Fatalf("%d levels, %d steps; want %d and one more", len(res.Levels), len(p.names), len(levelNames))
+	}
+	if res.Call <= 0 {
+		t.Errorf("Call = %v; want the time of a call", res.Call)
+	}
+	for i, l := range res.Levels {
+		check(t, l, levelNames[i])
+	}
+	if l := res.Levels[0]; l.Calls != l.Requests {
+		t.Errorf("unprotected: %d calls for %d requests; want one for each", l.Calls, l.Requests)
+	}
+	if l := res.Levels[1]; l.MostAtOnce > c.Keys {
+		t.Errorf("coalescing: %d calls at once; want at most one a key, %d", l.MostAtOnce, c.Keys)
+	}
+	for _, l := range res.Levels[2:] {
+		// A level is over within a TTL.
+		if l.Calls > int64(c.Keys) && l.ElapsedS < demo.TTL.Seconds()*demo.RefreshAhead/2 {
+			t.Errorf("%s: %d calls; want at most one a key, %d", l.Name, l.Calls, c.Keys)
+		}
+	}
+	if l := res.Levels[4]; l.MostAtOnce > runtime.GOMAXPROCS(0) {
+		t.Errorf("admission: %d calls at once; want at most %d", l.MostAtOnce, runtime.GOMAXPROCS(0))
+	}
+}
+
+func check(t *testing.T, l report.Level, name string) {
+	t.Helper()
+	if l.Name != name {
+		t.Errorf("level is called %q; want %q", l.Name, name)
+	}
+	if l.Requests == 0 || l.PerSecond <= 0 || l.Calls == 0 || l.MostAtOnce == 0 || l.Adds == "" {
+		t.Errorf("%s: something is missing: %+v", l.Name, l)
+	}
+	if l.Failures != 0 || l.FirstFailure != "" {
+		t.Errorf("%s: %d failures, the first %q; want none", l.Name, l.Failures, l.FirstFailure)
+	}
+	if l.P50MS <= 0 || l.P50MS > l.P99MS || l.P99MS > l.SlowestMS {
+		t.Errorf("%s: p50, p99, slowest = %v, %v, %v ms; want them above 0 and in order",
+			l.Name, l.P50MS, l.P99MS, l.SlowestMS)
+	}
+}
+
+func TestRunCountsFailures(t *testing.T) {
+	var calls atomic.Int64
+	c := config(nil)
+	c.Source = scripted{load: func(context.Context, int) error {
+		if calls.Add(1) > int64(c.Keys) { // the answers are known; from now on it is down
+			return errors.New("the source is down")
+		}
+		return nil
+	}}
+	res, err := demo.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range res.Levels {
+		if l.Failures != l.Requests || l.Requests == 0 || l.PerSecond != 0 {
+			t.Errorf("%s: %d of %d requests failed, %v a second; want all, 0", l.Name, l.Failures, l.Requests, l.PerSecond)
+		}
+		if !strings.Contains(l.FirstFailure, "502") || !strings.Contains(l.FirstFailure, "the source is down") {
+			t.Errorf("%s: first failure %q; want a 502 that says why", l.Name, l.FirstFailure)
+		}
+	}
+}
+
+func TestRunNoticesAWrongAnswer(t *testing.T) {
+	var calls atomic.Int64
+	c := config(nil)
+	c.Source = wrong{calls: &calls, after: int64(c.Keys)}
+	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "were not their key's") {
+		t.Errorf("Run with a source that mixes up its keys = %v; want an error that says so", err)
+	}
+}
+
+// wrong answers with the next key's answer, after a number of right ones.
+type wrong struct {
+	scripted
+	calls *atomic.Int64
+	after int64
+}
+
+func (w wrong) Load(ctx context.Context, key int, m *source.Meter) ([]byte, error) {
+	if w.calls.Add(1) > w.after {
+		key++
+	}
+	return w.scripted.Load(ctx, key, m)
+}
+
+func TestRunSourceDownFromTheStart(t *testing.T) {
+	down := errors.New("the source is down")
+	c := config(scripted{load: func(context.Context, int) error { return down }})
+	if _, err := demo.Run(t.Context(), c); !errors.Is(err, down) {
+		t.Errorf("Run = %v; want %v", err, down)
+	}
+}
+
+// An interrupt at any level ends the run at once, with all that it started.
+func TestRunEndsWithItsContextAndLeavesNothing(t *testing.T) {
+	interrupted := errors.New("interrupted")
+	for i, name := range append([]string{"working out"}, levelNames...) {
+		t.Run(name, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			c := config(nil)
+			c.Duration = 10 * time.Millisecond // of the levels before the one in question
+			var calls atomic.Int64
+			var at atomic.Int64
+			at.Store(-1)
+			c.Source = scripted{load: func(ctx context.Context, _ int) error {
+				calls.Add(1)
+				if at.Load() < int64(i) {
+					return nil
+				}
+				cancel(interrupted) // in the middle of a call
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}}
+			c.Progress = &steps{started: func(string) { at.Add(1) }}
+			if _, err := demo.Run(ctx, c); !errors.Is(err, interrupted) {
+				t.Errorf("Run = %v; want %v", err, interrupted)
+			}
+			if at.Load() != int64(i) {
+				t.Errorf("ended in step %d; want %d", at.Load(), i)
+			}
+			if left := leaked(before); left != "" {
+				t.Errorf("goroutines left:\n%s", left)
+			}
+		})
+	}
+}
+
+// leaked waits for the number of goroutines to come down to before; those that
+// are not gone after a while are returned. A goroutine that has done its work
+// may take a moment to go.
+func leaked(before int) string {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		if runtime.NumGoroutine() <= before {
+			return ""
+		}
+	}
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}

@@ -1,0 +1,93 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/app/demo/source"
+	"github.com/weir-go/weir/limit"
+)
+
+// What the levels are set to.
+const (
+	// TTL is short, so that a run of a few seconds sees values expire, and
+	// long enough for the source to renew all of them within it.
+	TTL = 2 * time.Second
+
+	// RefreshAhead is the share of the TTL after which a hit refreshes.
+	RefreshAhead = 0.8
+
+	// StaleWindow is how long after the TTL a value is served while its
+	// refresh runs.
+	StaleWindow = 2 * time.Second
+
+	// Queue is how many loads may wait for admission.
+	Queue = 256
+)
+
+// A level is one step of protection, with all the steps before it.
+type level struct {
+	name string
+	adds string // what it has over the one before
+
+	// guarded is nil for the level that calls the source for every request.
+	guarded func() (weir.Options, error)
+}
+
+// levels returns the demo's, in the order in which they build on each other.
+func levels() []level {
+	coalescing := weir.Options{} // without a TTL nothing is kept
+
+	cache := coalescing
+	cache.TTL = TTL
+
+	ahead := cache
+	ahead.RefreshAhead = RefreshAhead
+	ahead.StaleWhileRevalidate = StaleWindow
+
+	return []level{
+		{"unprotected", "every request calls the source", nil},
+		{"coalescing", "requests for the same key at the same time share one call", fixed(coalescing)},
+		{"+ cache", fmt.Sprintf("an answer is kept for %v", TTL), fixed(cache)},
+		{"+ refresh-ahead", fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
+			int(RefreshAhead*100)), fixed(ahead)},
+		{"+ admission", fmt.Sprintf("at most %d calls at once, one for each CPU; the rest waits its turn",
+			runtime.GOMAXPROCS(0)), func() (weir.Options, error) {
+			o := ahead
+			l, err := limit.NewConcurrency(limit.ConcurrencyOptions{
+				Limit: runtime.GOMAXPROCS(0),
+				Queue: Queue,
+			})
+			o.Limiter = l
+			return o, err
+		}},
+	}
+}
+
+func fixed(o weir.Options) func() (weir.Options, error) {
+	return func() (weir.Options, error) { return o, nil }
+}
+
+// An answerer gives the answer of a key, by a call at the source or without.
+type answerer func(ctx context.Context, key int) ([]byte, error)
+
+// start makes the level's own Guard around src. What it returns to close the
+// Guard waits for the loads that still run.
+func (l level) start(src source.Source, m *source.Meter) (answerer, func(context.Context) error, error) {
+	load := func(ctx context.Context, key int) ([]byte, error) { return src.Load(ctx, key, m) }
+	if l.guarded == nil {
+		return load, func(context.Context) error { return nil }, nil
+	}
+	o, err := l.guarded()
+	if err != nil {
+		return nil, nil, fmt.Errorf("level %s: %w", l.name, err)
+	}
+	g, err := weir.New(load, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("level %s: %w", l.name, err)
+	}
+	return g.Get, g.Close, nil
+}

@@ -1,0 +1,25 @@
+module github.com/weir-go/weir/app
+
+go 1.26.0
+
+require (
+	fortio.org/fortio v1.75.3
+	fortio.org/log v1.18.3
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/alecthomas/kong v1.17.0
+	github.com/jackc/pgx/v5 v5.12.0
+	golang.org/x/sync v0.22.0
+	golang.org/x/term v0.47.0
+)
+
+require (
+	fortio.org/sets v1.3.0 // indirect
+	fortio.org/struct2env v0.4.2 // indirect
+	fortio.org/version v1.0.4 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/kortschak/goroutine v1.1.3 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)

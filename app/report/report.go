@@ -1,0 +1,92 @@
+// Package report is what a run of the demo has to tell: as one JSON object
+// for programs, and as a table with a bar picture for people.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+)
+
+// A Report is one run of all levels. Units are in the JSON names.
+type Report struct {
+	Source    string    `json:"source"`         // "tile" or "postgres"
+	Work      string    `json:"work"`           // what one call does, in words
+	CallMS    float64   `json:"call_ms"`        // mean time of a call while the demo made ready, one for each CPU at once
+	Clients   int       `json:"clients"`        // each sends its next request after the last answer
+	Keys      int       `json:"keys"`           // different answers
+	Skew      float64   `json:"skew"`           // exponent of the Zipf law by which keys are asked for
+	Rows      int       `json:"rows,omitempty"` // in the PostgreSQL table
+	LevelS    float64   `json:"level_s"`        // how long a level sends requests
+	TTLS      float64   `json:"ttl_s"`          // how long the levels with a cache keep an answer
+	Seed      uint64    `json:"seed"`           // of the order of keys
+	StartedAt time.Time `json:"started_at"`     // UTC
+	Machine   Machine   `json:"machine"`        // where it ran
+	Levels    []Level   `json:"levels"`         // in the order of the run
+}
+
+// A Machine is what the numbers were measured on.
+type Machine struct {
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	CPUs       int    `json:"cpus"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	Go         string `json:"go"`
+}
+
+// ThisMachine describes the one that the program runs on.
+func ThisMachine() Machine {
+	return Machine{
+		OS:         runtime.GOOS,
+		Arch:       runtime.GOARCH,
+		CPUs:       runtime.NumCPU(),
+		GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Go:         runtime.Version(),
+	}
+}
+
+// A Level is what one level of protection has done. The times, and the
+// requests a second, are those of good answers only.
+type Level struct {
+	Name         string  `json:"name"`
+	Adds         string  `json:"adds"`                    // what it has over the level before it
+	Requests     int64   `json:"requests"`                // all that were sent
+	PerSecond    float64 `json:"requests_per_s"`          // good answers a second
+	P50MS        float64 `json:"p50_ms"`                  // three significant digits
+	P99MS        float64 `json:"p99_ms"`                  // three significant digits
+	SlowestMS    float64 `json:"slowest_ms"`              // exact
+	Failures     int64   `json:"failures"`                // requests without a good answer
+	FirstFailure string  `json:"first_failure,omitempty"` // why the first of them failed
+	Calls        int64   `json:"source_calls"`            // calls at the source
+	MostAtOnce   int     `json:"source_most_at_once"`     // most of them that ran at the same time
+	Ratio        float64 `json:"ratio"`                   // requests a second, against the first level; 0 if that had none
+	ElapsedS     float64 `json:"elapsed_s"`               // until the last answer
+}
+
+// SetRatios sets every level's Ratio from the levels' PerSecond.
+func (r *Report) SetRatios() {
+	for i := range r.Levels {
+		if first := r.Levels[0].PerSecond; first > 0 {
+			r.Levels[i].Ratio = r.Levels[i].PerSecond / first
+		}
+	}
+}
+
+// RenewS is how long the source takes, in seconds, to work out the answers of
+// all keys. The levels with a cache can only show what they do if that is well
+// below TTLS.
+func (r *Report) RenewS() float64 {
+	return r.CallMS / 1000 * float64(r.Keys) / float64(max(1, r.Machine.GOMAXPROCS))
+}
+
+// JSON writes r as one object and a newline.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("report: write JSON: %w", err)
+	}
+	return nil
+}

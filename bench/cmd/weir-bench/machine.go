@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// peers are the modules whose versions belong to a result.
+var peers = []string{
+	"golang.org/x/sync",
+	"resenje.org/singleflight",
+	"github.com/maypok86/otter/v2",
+	"github.com/viccon/sturdyc",
+	"github.com/Yiling-J/theine-go",
+	"github.com/Code-Hex/go-generics-cache",
+}
+
+// A machine is where and of what a result was made: date, commit, cpu and so
+// on, as in the header of the file.
+type machine map[string]string
+
+// header describes the machine and the build. The lines begin with #, so that
+// benchstat leaves them out: as configuration they would keep it from comparing
+// two commits.
+func header(ctx context.Context) (string, error) {
+	version, err := output(ctx, "go", "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
+	lines := []string{
+		"date: " + time.Now().UTC().Format(time.DateOnly),
+		"commit: " + commit(ctx),
+		"cpu: " + cpuModel(),
+		fmt.Sprintf("cores: %d", runtime.NumCPU()),
+		"kernel: " + kernel(),
+		"go: " + strings.TrimSpace(version),
+	}
+	modules, err := output(ctx, "go", "list", "-deps", "-test", "-f", "{{with .Module}}{{.Path}}: {{.Version}}{{end}}", benchPackage)
+	if err != nil {
+		return "", err
+	}
+	for _, peer := range peers {
+		for line := range strings.Lines(modules) {
+			if strings.HasPrefix(line, peer+": ") {
+				lines = append(lines, strings.TrimSpace(line))
+				break
+			}
+		}
+	}
+	return "# " + strings.Join(lines, "\n# ") + "\n", nil
+}
+
+// machineOf reads a header back.
+func machineOf(raw string) machine {
+	m := machine{}
+	for line := range strings.Lines(raw) {
+		line, ok := strings.CutPrefix(line, "# ")
+		if !ok {
+			break
+		}
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		m[key] = value
+	}
+	return m
+}
+
+// markdown returns the machine as a line and the peers' versions as another.
+func (m machine) markdown() string {
+	var versions []string
+	for _, p := range peers {
+		if v := m[p]; v != "" {
+			versions = append(versions, p+" "+v)
+		}
+	}
+	return fmt.Sprintf("Machine: %s, %s cores, %s, %s. Commit %s, %s.\nPeers: %s.\n",
+		m["cpu"], m["cores"], m["kernel"], m["go"], m["commit"], m["date"], strings.Join(versions, ", "))
+}
+
+// commit names the commit that is measured, with -dirty if files are changed.
+// The results themselves do not count.
+func commit(ctx context.Context) string {
+	name, err := output(ctx, "git", "rev-parse", "--short", "HEAD")
+	if err != nil {
+		return "none"
+	}
+	name = strings.TrimSpace(name)
+	changed, err := output(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)bench/results")
+	if err != nil || changed != "" {
+		name += "-dirty"
+	}
+	return name
+}
+
+// kernel is the operating system and, where that is known, its release.
+func kernel() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return runtime.GOOS + " " + strings.TrimSpace(string(release))
+}
+
+// cpuModel is the processor's name as Linux gives it, or its architecture.
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if key, value, _ := strings.Cut(s.Text(), ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}

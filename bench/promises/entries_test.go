@@ -1,0 +1,112 @@
+package promises
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A source is what the loads reach. Its content changes while they run.
+type source struct{ content atomic.Value }
+
+// slowRead reads at once and takes 100 ms to bring the answer.
+func (s *source) slowRead(context.Context, int) (string, error) {
+	v := s.content.Load().(string)
+	time.Sleep(100 * ms)
+	return v, nil
+}
+
+func deleteAbsent(l library) verdict {
+	var src source
+	src.content.Store("old")
+	s := set(l, config[string]{}, src.slowRead)
+	s.ask(context.Background(), "asked at once")
+	s.ask(context.Background(), "asked later")
+	return deleteDuring(s, &src, 2)
+}
+
+func deletePresent(l library) verdict {
+	if !l.stores {
+		return notApplicable("keeps no values")
+	}
+	var src source
+	src.content.Store("old")
+	s := set(l, config[string]{refresh: time.Minute}, src.slowRead)
+	for round := range 2 { // the second time is a hit, and starts a refresh
+		time.Sleep(time.Duration(round) * 2 * time.Minute)
+		for _, key := range []string{"asked at once", "asked later"} {
+			if c := s.ask(context.Background(), key); !c.got("old") {
+				return broken("before the deletion: " + c.outcome())
+			}
+		}
+	}
+	return deleteDuring(s, &src, 4)
+}
+
+// deleteDuring deletes two keys in the middle of their loads, when so many have
+// begun. One is asked for
+// at once, the other only when the old load has ended, so that no new value
+// covers what that has left.
+func deleteDuring(s *stage, src *source, loads int64) verdict {
+	time.Sleep(50 * ms)
+	if n := s.loads.Load(); n != loads {
+		return broken(fmt.Sprintf("%d loads have begun instead of %d", n, loads))
+	}
+	src.content.Store("new")
+	s.drop("asked at once")
+	s.drop("asked later")
+	atOnce := s.ask(context.Background(), "asked at once")
+	time.Sleep(time.Second)
+	later := s.ask(context.Background(), "asked later")
+	var notes []string
+	if !atOnce.got("new") {
+		notes = append(notes, "who asks at once gets "+atOnce.outcome())
+	}
+	if !later.got("new") {
+		notes = append(notes, "who asks after the old load gets "+later.outcome())
+	}
+	return broken(notes...)
+}
+
+func stormOneKey(l library) verdict { return storm(l, 1) }
+
+func stormManyKeys(l library) verdict { return storm(l, 1000) }
+
+// storm hits stale values 1,000 times, spread over keys, while no refresh ends.
+func storm(l library, keys int) verdict {
+	if !l.stores {
+		return notApplicable("keeps no values")
+	}
+	const hits, bound = 1000, 64
+	var slow atomic.Bool
+	s := set(l, config[string]{refresh: time.Minute}, func(context.Context, int) (string, error) {
+		if slow.Load() {
+			time.Sleep(time.Second)
+		}
+		return "value", nil
+	})
+	key := func(i int) string { return fmt.Sprint("k", i%keys) }
+	for i := range keys {
+		if c := s.ask(context.Background(), key(i)); !c.got("value") {
+			return broken("load: " + c.outcome())
+		}
+	}
+	time.Sleep(2 * time.Minute)
+	slow.Store(true)
+	s.loads.Store(0)
+	before := runtime.NumGoroutine()
+	var done sync.WaitGroup
+	for i := range hits {
+		done.Go(func() { s.get(context.Background(), key(i)) })
+	}
+	done.Wait()
+	time.Sleep(ms) // those that have answered have ended
+	extra := runtime.NumGoroutine() - before
+	if loads := int(s.loads.Load()); loads > min(keys, bound) || extra > min(keys, bound)+1 {
+		return broken(fmt.Sprintf("%d loads at once on %d goroutines", loads, extra))
+	}
+	return kept()
+}

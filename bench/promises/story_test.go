@@ -1,0 +1,191 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A story is one row of the table: what is promised, and a way to find out.
+type story struct {
+	name    string // the test's name, and the row's in the record
+	promise string
+	tell    func(library) verdict
+
+	// kept is what is on record: the libraries that keep the promise, in the
+	// table's order.
+	kept string
+
+	// spins says that callers never pause, so that a library whose values
+	// live for an instant needs a clock that runs.
+	spins bool
+}
+
+// A verdict is one cell.
+type verdict struct {
+	Kept  bool
+	NA    bool   // the promise does not apply
+	Notes string // what was seen
+}
+
+func kept() verdict { return verdict{Kept: true} }
+
+func notApplicable(why string) verdict { return verdict{NA: true, Notes: why} }
+
+// broken returns a verdict that is kept if there is nothing to note.
+func broken(notes ...string) verdict {
+	return verdict{Kept: len(notes) == 0, Notes: strings.Join(notes, ", ")}
+}
+
+// patience is how long a caller without a deadline is waited for. Whoever takes
+// longer in any of the stories waits for ever.
+const patience = 10 * time.Minute
+
+// A stage is a subject with a count of its loads.
+type stage struct {
+	subject[string]
+	began time.Time
+	loads atomic.Int64
+}
+
+// set opens l for a story. The load is told its number, from 1.
+func set(l library, c config[string], load func(ctx context.Context, n int) (string, error)) *stage {
+	s := &stage{began: time.Now()}
+	c.load = func(ctx context.Context, _ string) (string, error) {
+		return load(ctx, int(s.loads.Add(1)))
+	}
+	s.subject = l.open(c)
+	return s
+}
+
+// A call is a caller on a goroutine of its own.
+type call struct {
+	done chan struct{}
+
+	// Written before done is closed, read only after.
+	value    string
+	err      error
+	after    time.Duration
+	panicked any
+	exited   bool
+}
+
+func (s *stage) ask(ctx context.Context, key string) *call {
+	c := &call{done: make(chan struct{}), exited: true}
+	start := time.Now()
+	go func() {
+		defer close(c.done)
+		defer func() {
+			c.after = time.Since(start)
+			if c.panicked = recover(); c.panicked != nil {
+				c.exited = false
+			}
+		}()
+		c.value, c.err = s.get(ctx, key)
+		c.exited = false
+	}()
+	return c
+}
+
+// crowd is n callers of key who have all the time in the world.
+func (s *stage) crowd(n int, key string) []*call {
+	calls := make([]*call, n)
+	for i := range calls {
+		calls[i] = s.ask(context.Background(), key)
+	}
+	return calls
+}
+
+// hangs waits for the answer and reports whether it never comes.
+func (c *call) hangs() bool {
+	select {
+	case <-c.done:
+		return false
+	case <-time.After(patience):
+		return true
+	}
+}
+
+// outcome says how the call ended.
+func (c *call) outcome() string {
+	switch {
+	case c.hangs():
+		return "never returned"
+	case c.panicked != nil:
+		return "panicked"
+	case c.exited:
+		return "goroutine ended"
+	case c.err != nil:
+		return "error " + short(c.err)
+	case c.value == "":
+		return "zero value and no error"
+	}
+	return fmt.Sprintf("%q", c.value)
+}
+
+// failed reports whether the caller was told, by an error.
+func (c *call) failed() bool {
+	return !c.hangs() && c.panicked == nil && !c.exited && c.err != nil
+}
+
+func (c *call) got(value string) bool { return c.outcome() == fmt.Sprintf("%q", value) }
+
+// unlike notes the outcomes of the calls that want does not hold for.
+func unlike(calls []*call, want func(*call) bool) []string {
+	var order, notes []string
+	counts := map[string]int{}
+	for _, c := range calls {
+		if want(c) {
+			continue
+		}
+		o := c.outcome()
+		if counts[o] == 0 {
+			order = append(order, o)
+		}
+		counts[o]++
+	}
+	for _, o := range order {
+		switch n := counts[o]; {
+		case len(calls) == 1:
+			notes = append(notes, o)
+		case n == len(calls):
+			notes = append(notes, fmt.Sprintf("all %d callers: %s", n, o))
+		default:
+			notes = append(notes, fmt.Sprintf("%d of %d callers: %s", n, len(calls), o))
+		}
+	}
+	return notes
+}
+
+// wantLoads notes a number of loads other than n.
+func (s *stage) wantLoads(n int64) []string {
+	if got := s.loads.Load(); got != n {
+		return []string{fmt.Sprintf("%d loads", got)}
+	}
+	return nil
+}
+
+// short is the error's first line.
+func short(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "context canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline exceeded"
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// pause takes d, or ends with ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,66 @@
+package weir
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A Class says what an error of the source means for the Guard.
+type Class uint8
+
+const (
+	// ClassTransient may go away by itself. It is the zero Class.
+	ClassTransient Class = iota
+	// ClassNotFound is an answer: the source does not have the key.
+	ClassNotFound
+	// ClassPermanent will not go away by trying again.
+	ClassPermanent
+	// ClassOverload says that the source, or what stands before it, is full.
+	ClassOverload
+	// ClassCanceled says that the load was cancelled. It is never remembered.
+	ClassCanceled
+)
+
+func (c Class) String() string {
+	switch c {
+	case ClassTransient:
+		return "transient"
+	case ClassNotFound:
+		return "not found"
+	case ClassPermanent:
+		return "permanent"
+	case ClassOverload:
+		return "overload"
+	case ClassCanceled:
+		return "canceled"
+	}
+	return "unknown"
+}
+
+// classify gives the Guard's own errors their class, and asks the user's
+// function for all others.
+func classify(user func(error) Class, err error) Class {
+	var hard *TimeoutError
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return ClassNotFound
+	case errors.As(err, &hard):
+		return ClassTransient
+	case errors.Is(err, limit.ErrLimited), errors.Is(err, ErrStuck):
+		return ClassOverload
+	case errors.Is(err, context.Canceled):
+		return ClassCanceled
+	case user != nil:
+		return ask(user, err)
+	}
+	return ClassTransient
+}
+
+// ask survives a panic of the user's function: what it was asked about is an
+// error already, on a goroutine that nobody else looks after.
+func ask(user func(error) Class, err error) (c Class) {
+	defer func() { _ = recover() }()
+	return user(err)
+}

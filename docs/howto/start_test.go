@@ -1,0 +1,157 @@
+package howto_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// A Price is what the pages' function returns.
+type Price struct {
+	SKU   string
+	Cents int
+}
+
+// The shop's database, such as it is.
+var (
+	queries atomic.Int64
+	down    atomic.Bool
+)
+
+var errDown = errors.New("the database is down")
+
+// queryPrice stands for a slow query.
+func queryPrice(ctx context.Context, sku string) (Price, error) {
+	queries.Add(1)
+	if down.Load() {
+		return Price{}, errDown
+	}
+	if sku == "unicorn" {
+		return Price{}, weir.ErrNotFound
+	}
+	return Price{SKU: sku, Cents: 100 * len(sku)}, nil
+}
+
+func reset() {
+	queries.Store(0)
+	down.Store(false)
+}
+
+func Example_wrap() {
+	ctx := context.Background()
+	reset()
+
+	prices, err := weir.New(queryPrice, weir.Options{TTL: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	defer prices.Close(ctx)
+
+	for range 3 {
+		p, err := prices.Get(ctx, "mill")
+		fmt.Println(p.Cents, err)
+	}
+	fmt.Println("queries:", queries.Load())
+	// Output:
+	// 400 <nil>
+	// 400 <nil>
+	// 400 <nil>
+	// queries: 1
+}
+
+func Example_stale() {
+	ctx := context.Background()
+	reset()
+
+	prices := weir.Must(weir.New(queryPrice, weir.Options{
+		TTL:          time.Nanosecond, // old at once, for the example's sake
+		StaleIfError: time.Hour,
+	}))
+	defer prices.Close(ctx)
+
+	prices.Get(ctx, "mill")
+	down.Store(true)
+
+	p, err := prices.Get(ctx, "mill")
+	fmt.Println(p.Cents, err)
+
+	r := prices.GetResult(ctx, "mill")
+	fmt.Println(r.State, "because", r.Cause)
+	// Output:
+	// 400 <nil>
+	// stale on error because the database is down
+}
+
+func Example_negative() {
+	ctx := context.Background()
+	reset()
+
+	prices := weir.Must(weir.New(queryPrice, weir.Options{
+		TTL:         time.Minute,
+		NegativeTTL: 10 * time.Second,
+	}))
+	defer prices.Close(ctx)
+
+	for range 2 {
+		_, err := prices.Get(ctx, "unicorn")
+		fmt.Println(errors.Is(err, weir.ErrNotFound))
+	}
+	fmt.Println("queries:", queries.Load())
+	// Output:
+	// true
+	// true
+	// queries: 1
+}
+
+func Example_limit() {
+	ctx := context.Background()
+	reset()
+
+	// Twenty queries at once, a hundred that wait, and none for more than a
+	// second. The rest is refused at once, with a time to come back.
+	database, err := limit.NewConcurrency(limit.ConcurrencyOptions{
+		Limit:   20,
+		Queue:   100,
+		MaxWait: time.Second,
+	})
+	if err != nil {
+		panic(err)
+	}
+	prices := weir.Must(weir.New(queryPrice, weir.Options{
+		TTL:     time.Minute,
+		Limiter: database,
+	}))
+	defer prices.Close(ctx)
+
+	p, err := prices.Get(ctx, "mill")
+	var refused *limit.Error
+	if errors.As(err, &refused) {
+		fmt.Println("come back in", refused.RetryAfter)
+	}
+	fmt.Println(p.Cents, err)
+	// Output:
+	// 400 <nil>
+}
+
+func Example_invalidate() {
+	ctx := context.Background()
+	reset()
+
+	prices := weir.Must(weir.New(queryPrice, weir.Options{TTL: time.Minute}))
+	defer prices.Close(ctx)
+
+	prices.Get(ctx, "mill")
+	// The price was changed in the database.
+	if err := prices.Invalidate(ctx, "mill"); err != nil {
+		panic(err)
+	}
+	r := prices.GetResult(ctx, "mill")
+	fmt.Println(r.State, r.Source)
+	// Output:
+	// loaded load
+}

@@ -1,0 +1,343 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// slack is how far a burst may go over the bound for a moment.
+const slack = 1024
+
+// E8: a burst of writes without a read, from several goroutines. Who writes
+// looks at the size every few writes; when all is at rest the bound holds.
+func TestE8BoundByCountHoldsInABurst(t *testing.T) {
+	total := 1_000_000
+	if raceEnabled {
+		total = 60_000
+	}
+	for _, bound := range []int{1, 100, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			g := weir.Must(weir.New(func(_ context.Context, k int) (int, error) { return k, nil }, weir.Options{TTL: time.Hour, MaxEntries: bound}))
+			const writers = 4
+			var wg sync.WaitGroup
+			most := make([]int, writers)
+			for w := range writers {
+				wg.Go(func() {
+					for i := range total / 3 / writers {
+						g.Set(t.Context(), i*writers+w, i)
+						if i%8 == 0 {
+							most[w] = max(most[w], g.Stats().Entries)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for _, n := range most {
+				if n > bound+slack {
+					t.Errorf("bound %d: %d entries in the burst; want %d at most", bound, n, bound+slack)
+				}
+			}
+			synctest.Wait()
+			if n := g.Stats().Entries; n > bound || n == 0 {
+				t.Errorf("bound %d: %d entries at rest; want no more than the bound", bound, n)
+			}
+		})
+	}
+}
+
+// What loads bring, and the failures that are remembered, keep within the
+// bound as well.
+func TestE8BoundHoldsForLoads(t *testing.T) {
+	const bound = 500
+	for name, err := range map[string]error{"values": nil, "failures": errDry, "negative answers": weir.ErrNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			o := weir.Options{TTL: time.Hour, NegativeTTL: time.Hour, MaxEntries: bound}
+			o.FailureMemo.Transient.Initial = time.Hour
+			g := weir.Must(weir.New(func(_ context.Context, k int) (int, error) { return k, err }, o))
+			most := 0
+			for i := range 20_000 {
+				g.Get(t.Context(), i)
+				most = max(most, g.Stats().Entries)
+			}
+			synctest.Wait()
+			if n := g.Stats().Entries; n > bound || most > bound+slack {
+				t.Errorf("%s: %d entries at most and %d at rest; want %d and %d", name, most, n, bound+slack, bound)
+			}
+		})
+	}
+}
+
+// A single bulk load is a burst, too.
+func TestE8BoundHoldsInABulkLoad(t *testing.T) {
+	const bound, n = 100, 20_000
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range []error{nil, errDry} {
+			o := weir.Options{TTL: time.Hour, MaxEntries: bound}
+			o.FailureMemo.Transient.Initial = time.Hour
+			g := weir.Must(weir.NewFrom(weir.Source[int, int]{LoadMany: func(_ context.Context, keys []int) (map[int]int, error) {
+				m := map[int]int{}
+				for _, k := range keys {
+					m[k] = k
+				}
+				if err != nil {
+					return nil, err
+				}
+				return m, nil
+			}}, o))
+			keys := make([]int, n)
+			for i := range keys {
+				keys[i] = i
+			}
+			for key, r := range g.GetMany(t.Context(), keys) {
+				if r.Err != err || r.Err == nil && r.Value != key {
+					t.Fatalf("GetMany: %d = %+v", key, r)
+				}
+			}
+			if n := g.Stats().Entries; n > bound+slack {
+				t.Errorf("%v: %d entries after the load; want %d at most", err, n, bound+slack)
+			}
+			synctest.Wait()
+			if n := g.Stats().Entries; n > bound {
+				t.Errorf("%v: %d entries at rest; want %d at most", err, n, bound)
+			}
+		}
+	})
+}
+
+func TestE8BoundByWeight(t *testing.T) {
+	total := 100_000
+	if raceEnabled {
+		total = 10_000
+	}
+	const bound = 10_000
+	synctest.Test(t, func(t *testing.T) {
+		weigh := func(k int, _ int) uint32 { return uint32(k % 20) } // 0 counts as 1
+		g := weir.Must(weir.NewFrom(weir.Source[int, int]{
+			Load:  func(_ context.Context, k int) (int, error) { return k, nil },
+			Weigh: weigh,
+		}, weir.Options{TTL: time.Hour, MaxWeight: bound}))
+		for i := range total {
+			if i%2 == 0 {
+				g.Set(t.Context(), i, i)
+			} else {
+				g.Get(t.Context(), i)
+			}
+		}
+		synctest.Wait()
+		sum, n := uint64(0), 0
+		for i := range total {
+			if _, ok := g.Peek(i); ok {
+				sum += uint64(max(weigh(i, i), 1))
+				n++
+			}
+		}
+		if sum > bound || sum < bound/2 {
+			t.Errorf("%d entries weigh %d at rest; want %d at most, and not much less", n, sum, bound)
+		}
+	})
+}
+
+func TestE8WeightZeroCountsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := weir.Must(weir.NewFrom(weir.Source[int, int]{
+			Load:  func(_ context.Context, k int) (int, error) { return k, nil },
+			Weigh: func(int, int) uint32 { return 0 },
+		}, weir.Options{TTL: time.Hour, MaxWeight: 100}))
+		for i := range 5000 {
+			g.Set(t.Context(), i, i)
+		}
+		synctest.Wait()
+		if n := g.Stats().Entries; n != 100 {
+			t.Errorf("%d entries; want 100", n)
+		}
+	})
+}
+
+// An entry that is heavier than the bound is not kept, the one before it goes,
+// and it is counted; one that is just as heavy is kept.
+func TestE8TooHeavyIsNotKept(t *testing.T) {
+	for _, path := range []string{"load", "SetEntry", "Set", "refresh"} {
+		rec := &recorder{}
+		playFrom(t, weir.Options{TTL: 10 * sec, StaleWhileRevalidate: 100 * sec, MaxWeight: 50, Observer: rec}, func(src *weir.Source[string, int]) {
+			src.Weigh = func(_ string, v int) uint32 { return uint32(v) }
+		}, func(s *scene) {
+			value := func(v int) {
+				switch path {
+				case "load":
+					s.says(weir.Entry[int]{Value: 1, Weight: uint32(v)}, nil) // in place of Weigh's
+					s.g.Refresh(s.Context(), "k")
+				case "SetEntry":
+					s.g.SetEntry(s.Context(), "k", weir.Entry[int]{Value: 1, Weight: uint32(v)})
+				case "Set":
+					s.g.Set(s.Context(), "k", v)
+				case "refresh":
+					s.says(weir.Entry[int]{Value: v}, nil)
+					if s.now() == 0 {
+						s.prime("k")
+						return
+					}
+					s.get("k")
+					synctest.Wait()
+				}
+			}
+			value(50)
+			synctest.Wait()
+			if r, ok := s.g.Peek("k"); !ok {
+				s.Errorf("%s: Peek = %+v, %v; want an entry as heavy as the bound", path, r, ok)
+			}
+			s.until(20 * sec)
+			value(51)
+			synctest.Wait()
+			if r, ok := s.g.Peek("k"); ok {
+				s.Errorf("%s: Peek = %+v, true; want nothing", path, r)
+			}
+			if n := s.g.Stats().TooHeavy; n != 1 {
+				s.Errorf("%s: Stats().TooHeavy = %d; want 1", path, n)
+			}
+			if n := rec.count(weir.EventTooHeavy); n != 1 {
+				s.Errorf("%s: %d events; want 1", path, n)
+			}
+		})
+	}
+}
+
+// A caller gets the value that is too heavy to keep.
+func TestE8TooHeavyIsStillServed(t *testing.T) {
+	play(t, weir.Options{TTL: time.Hour, MaxWeight: 50}, func(s *scene) {
+		s.says(weir.Entry[int]{Weight: 51}, nil)
+		s.want(s.get("k"), loaded(1))
+		s.want(s.get("k"), loaded(2))
+	})
+}
+
+// Not-modified keeps the weight.
+func TestE8NotModifiedKeepsTheWeight(t *testing.T) {
+	play(t, weir.Options{TTL: time.Hour, MaxWeight: 50}, func(s *scene) {
+		s.says(weir.Entry[int]{Value: 1, Weight: 50}, nil)
+		s.prime("k")
+		s.says(weir.Entry[int]{NotModified: true}, nil)
+		s.g.Refresh(s.Context(), "k")
+		for i := range 1000 {
+			s.g.SetEntry(s.Context(), fmt.Sprint(i), weir.Entry[int]{Weight: 1})
+		}
+		synctest.Wait()
+		sum := 0
+		if _, ok := s.g.Peek("k"); ok {
+			sum += 50
+		}
+		for i := range 1000 {
+			if _, ok := s.g.Peek(fmt.Sprint(i)); ok {
+				sum++
+			}
+		}
+		if sum > 50 {
+			s.Errorf("entries weigh %d; want 50 at most", sum)
+		}
+	})
+}
+
+// Durations are right down to the nanosecond and up to the end of time.
+func TestE1ExtremeTTLs(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	for _, ttl := range []time.Duration{1, 2, 999, time.Microsecond, time.Millisecond - 1, 333 * ms, century} {
+		for _, o := range []weir.Options{
+			{TTL: ttl},
+			{TTL: ttl, RefreshAhead: 0.5},
+			{TTL: ttl, StaleIfError: ttl},
+			{TTL: ttl, StaleIfError: math.MaxInt64},
+		} {
+			play(t, o, func(s *scene) {
+				s.until(12345)
+				s.prime("k")
+				s.set(0, errDry)
+				s.until(12345 + ttl - 1)
+				s.want(s.get("k"), fresh(1, ttl-1))
+				s.until(12345 + ttl)
+				if o.StaleIfError > 0 {
+					s.want(s.get("k"), staleOnError(1, ttl, errDry))
+				} else {
+					s.want(s.get("k"), failure(errDry))
+				}
+				if o.StaleIfError == ttl {
+					s.until(12345 + 2*ttl)
+					s.want(s.get("k"), failure(errDry))
+				}
+			})
+		}
+	}
+}
+
+func TestE1EndlessDurations(t *testing.T) {
+	const century, endless = 100 * 365 * 24 * time.Hour, math.MaxInt64
+	o := weir.Options{
+		TTL: endless, RefreshAhead: 0.999, StaleWhileRevalidate: endless, StaleIfError: endless,
+		NegativeTTL: endless, RefreshRetry: endless, LoadTimeout: endless, SoftTimeout: endless, AbandonGrace: endless,
+		FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: endless, Max: endless}},
+		MaxEntries:  math.MaxInt, MaxRefreshes: math.MaxInt, MaxStuck: math.MaxInt,
+	}
+	weight := o
+	weight.MaxEntries, weight.MaxWeight = 0, math.MaxUint64
+	for _, o := range []weir.Options{o, weight} {
+		play(t, o, func(s *scene) {
+			s.set(time.Hour, nil)
+			s.until(12345)
+			s.prime("k")
+			s.set(0, weir.ErrNotFound)
+			s.get("gone")
+			s.set(0, errDry)
+			s.get("failing")
+			s.g.Refresh(s.Context(), "k") // fails
+			at := s.now()
+			s.until(century)
+			s.want(s.get("k"), fresh(1, century-at))
+			s.want(s.get("gone"), negative(weir.FromMemory, century-at))
+			s.want(s.get("failing"), remembered(errDry))
+			s.wantLoads(4)
+		})
+	}
+}
+
+// Without RefreshAhead, a failed Refresh does not make hits start some: that
+// freshness is endless is no sign that one is in the air.
+func TestE1EndlessTTLIsNotRefreshed(t *testing.T) {
+	play(t, weir.Options{TTL: math.MaxInt64}, func(s *scene) {
+		s.prime("k")
+		s.set(0, errDry)
+		s.g.Refresh(s.Context(), "k")
+		s.until(time.Hour)
+		s.want(s.get("k"), fresh(1, time.Hour))
+		s.wantLoads(2)
+	})
+}
+
+func TestE6ExpireOfAnEndlessEntry(t *testing.T) {
+	play(t, weir.Options{TTL: math.MaxInt64, StaleWhileRevalidate: 10 * sec, StaleIfError: time.Hour}, func(s *scene) {
+		s.prime("k")
+		s.set(0, errDry)
+		s.until(time.Minute)
+		s.g.Expire(s.Context(), "k")
+		s.until(70*sec - 1)
+		s.want(s.get("k"), stale(1, 70*sec-1))
+		s.until(time.Minute + time.Hour - 1)
+		s.want(s.get("k"), staleOnError(1, time.Minute+time.Hour-1, errDry))
+		s.until(time.Minute + time.Hour)
+		s.want(s.get("k"), failure(errDry))
+	})
+}
+
+func TestE1TinyTimeouts(t *testing.T) {
+	play(t, weir.Options{TTL: 1, StaleIfError: time.Hour, LoadTimeout: 2, SoftTimeout: 1}, func(s *scene) {
+		s.prime("k")
+		s.set(time.Hour, nil)
+		s.until(sec)
+		s.wantAt(s.ask("k"), sec+1, staleOnError(1, sec+1, context.DeadlineExceeded))
+		s.wantAt(s.ask("other"), sec+3, failure(context.DeadlineExceeded))
+	})
+}

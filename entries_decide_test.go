@@ -1,0 +1,335 @@
+package weir_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// says makes the spring's loads end with e, whose value, if 0, is the load's
+// number.
+func (s *scene) says(e weir.Entry[int], err error) {
+	s.spring.mu.Lock()
+	defer s.spring.mu.Unlock()
+	s.spring.say = func(_ string, n int) (weir.Entry[int], error) {
+		e := e
+		if e.Value == 0 {
+			e.Value = n
+		}
+		return e, err
+	}
+}
+
+// The load's own durations take the place of the Guard's; zero is the Guard's,
+// negative is none.
+func TestE5LoadDecidesDurations(t *testing.T) {
+	o := weir.Options{TTL: 100 * sec, StaleWhileRevalidate: 50 * sec, StaleIfError: 400 * sec}
+	for _, row := range []struct {
+		name           string
+		entry          weir.Entry[int]
+		ttl, swr, sife time.Duration // instants
+	}{
+		{"zero is the guard's", weir.Entry[int]{}, 100 * sec, 150 * sec, 500 * sec},
+		{"TTL", weir.Entry[int]{TTL: 10 * sec}, 10 * sec, 60 * sec, 410 * sec},
+		{"longer TTL", weir.Entry[int]{TTL: 1000 * sec}, 1000 * sec, 1050 * sec, 1400 * sec},
+		{"windows", weir.Entry[int]{StaleWhileRevalidate: sec, StaleIfError: 2 * sec}, 100 * sec, 101 * sec, 102 * sec},
+		{"no stale-while-revalidate", weir.Entry[int]{StaleWhileRevalidate: -1}, 100 * sec, 100 * sec, 500 * sec},
+		{"no stale-if-error", weir.Entry[int]{StaleIfError: -1}, 100 * sec, 150 * sec, 150 * sec},
+		{"no windows", weir.Entry[int]{StaleWhileRevalidate: -1, StaleIfError: -1}, 100 * sec, 100 * sec, 100 * sec},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			play(t, o, func(s *scene) {
+				s.says(row.entry, nil)
+				s.want(s.get("k"), loaded(1))
+				s.says(weir.Entry[int]{}, errDry)
+				s.until(row.ttl - 1)
+				s.want(s.get("k"), fresh(1, row.ttl-1))
+				s.wantLoads(1)
+				if row.swr > row.ttl {
+					s.until(row.ttl)
+					s.want(s.get("k"), stale(1, row.ttl))
+					s.until(row.swr - 1)
+					s.want(s.get("k"), stale(1, row.swr-1))
+				}
+				if row.sife > row.swr {
+					s.until(row.swr)
+					s.want(s.get("k"), staleOnError(1, row.swr, errDry))
+					s.until(row.sife - 1)
+					s.want(s.get("k"), staleOnError(1, row.sife-1, errDry))
+				}
+				s.until(row.sife)
+				s.want(s.get("k"), failure(errDry))
+			})
+		})
+	}
+}
+
+// A TTL of the load's own keeps a value where the Guard has none, and a
+// negative one does not keep it, and removes what was there.
+func TestE5LoadDecidesWhetherToKeep(t *testing.T) {
+	play(t, weir.Options{}, func(s *scene) {
+		s.says(weir.Entry[int]{TTL: sec}, nil)
+		s.prime("k")
+		s.want(s.get("k"), fresh(1, 0))
+	})
+	for _, e := range []weir.Entry[int]{{TTL: -1}, {NoStore: true}} {
+		o := fourInstants
+		play(t, o, func(s *scene) {
+			s.prime("k")
+			s.says(e, nil)
+			s.until(200 * sec)
+			s.want(s.get("k"), loaded(2))
+			s.says(weir.Entry[int]{}, errDry)
+			s.want(s.get("k"), failure(errDry)) // nothing stale is left
+			if n := s.g.Stats().Entries; n != 0 {
+				s.Errorf("Stats().Entries = %d; want 0", n)
+			}
+		})
+	}
+}
+
+func TestE5NotModifiedKeepsValueVersionAndTags(t *testing.T) {
+	play(t, fourInstants, func(s *scene) {
+		s.says(weir.Entry[int]{Value: 7, Version: "v1", Tags: []string{"t"}}, nil)
+		s.prime("k")
+		s.says(weir.Entry[int]{Value: 99, NotModified: true}, nil)
+		s.until(1000 * sec) // beyond all instants: it is still the previous one
+		s.want(s.get("k"), loaded(7))
+		s.until(1010 * sec)
+		s.want(s.get("k"), fresh(7, 10*sec))
+		s.says(weir.Entry[int]{NotModified: true, Version: "v2", TTL: 2 * sec}, nil)
+		s.until(2000 * sec)
+		s.want(s.get("k"), loaded(7))
+		s.until(2002 * sec)
+		s.want(s.get("k"), stale(7, 2*sec))
+		s.until(3000 * sec)
+		s.get("k")
+
+		var got []weir.Previous[int]
+		for _, c := range s.loads() {
+			got = append(got, c.prev)
+		}
+		want := []weir.Previous[int]{
+			{},
+			{OK: true, Value: 7, Version: "v1", Age: 1000 * sec},
+			{OK: true, Value: 7, Version: "v1", Age: 1000 * sec},
+			{OK: true, Value: 7, Version: "v2", Age: 2 * sec},
+			{OK: true, Value: 7, Version: "v2", Age: 998 * sec},
+		}
+		if !slices.Equal(got, want) {
+			s.Errorf("previous values %+v; want %+v", got, want)
+		}
+		if n := s.g.Stats().NotModified; n != 4 {
+			s.Errorf("Stats().NotModified = %d; want 4", n)
+		}
+		if err := s.g.InvalidateTags(s.Context(), "t"); err != nil {
+			s.Error(err)
+		}
+		if r, ok := s.g.Peek("k"); ok {
+			s.Errorf("Peek = %+v, true; want the tag to have stayed with the entry", r)
+		}
+	})
+}
+
+func TestE5NotModifiedWithoutPrevious(t *testing.T) {
+	o := fourInstants
+	o.NegativeTTL = sec
+	play(t, o, func(s *scene) {
+		notModified := weir.Entry[int]{NotModified: true}
+		s.says(notModified, nil)
+		s.want(s.get("k"), failure(weir.ErrNotModified))
+		s.says(weir.Entry[int]{}, weir.ErrNotFound) // a not-found is no value either
+		s.get("k")
+		s.says(notModified, nil)
+		s.until(10 * sec)
+		s.want(s.get("k"), failure(weir.ErrNotModified))
+		s.says(weir.Entry[int]{}, nil)
+		s.prime("k")
+		s.g.Invalidate(s.Context(), "k") // nor is one that was invalidated
+		s.says(notModified, nil)
+		s.want(s.get("k"), failure(weir.ErrNotModified))
+		if err := s.g.SetEntry(s.Context(), "k", notModified); err != weir.ErrNotModified {
+			s.Errorf("SetEntry = %v; want %v", err, weir.ErrNotModified)
+		}
+		for _, c := range s.loads() {
+			if c.prev.OK {
+				s.Errorf("load at %v was told of %+v; want nothing", c.at, c.prev)
+			}
+		}
+	})
+}
+
+// A value that was overtaken by its tag is no previous value.
+func TestE5PreviousIsNotOneThatTagsHaveRemoved(t *testing.T) {
+	play(t, fourInstants, func(s *scene) {
+		s.says(weir.Entry[int]{Tags: []string{"t"}}, nil)
+		s.prime("k")
+		s.g.InvalidateTags(s.Context(), "t")
+		s.prime("k")
+		if prev := s.loads()[1].prev; prev.OK {
+			s.Errorf("the load was told of %+v; want nothing", prev)
+		}
+	})
+}
+
+func TestE5LoadDecidesTheNegativeTTL(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		entry weir.Entry[int]
+		until time.Duration
+	}{
+		{"the guard's", weir.Entry[int]{}, 5 * sec},
+		{"longer", weir.Entry[int]{TTL: 60 * sec}, 60 * sec},
+		{"shorter", weir.Entry[int]{TTL: sec}, sec},
+		{"none", weir.Entry[int]{TTL: -1}, 0},
+		{"do not store", weir.Entry[int]{NoStore: true}, 0},
+	} {
+		play(t, weir.Options{TTL: 100 * sec, NegativeTTL: 5 * sec}, func(s *scene) {
+			s.says(row.entry, weir.ErrNotFound)
+			s.want(s.get("k"), negative(weir.FromLoad, 0))
+			if row.until > 0 {
+				s.until(row.until - 1)
+				s.want(s.get("k"), negative(weir.FromMemory, row.until-1))
+				s.until(row.until)
+			}
+			s.want(s.get("k"), negative(weir.FromLoad, 0))
+			s.wantLoads(2)
+		})
+	}
+}
+
+func TestE5NegativeAnswerHasTags(t *testing.T) {
+	play(t, weir.Options{NegativeTTL: time.Hour}, func(s *scene) {
+		s.says(weir.Entry[int]{Tags: []string{"t"}}, weir.ErrNotFound)
+		s.get("k")
+		s.g.InvalidateTags(s.Context(), "t")
+		s.says(weir.Entry[int]{}, nil)
+		s.want(s.get("k"), loaded(2))
+	})
+}
+
+// A pooled value that is handed out, and could be altered by who has it.
+type mutable struct{ n int }
+
+// E7: with Clone no two callers, nor a caller and memory, share a value, on
+// whatever path it comes.
+func TestE7CloneOnEveryPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fail error
+		var clones atomic.Int64
+		takes := time.Duration(0)
+		src := weir.Source[string, *mutable]{
+			LoadMany: func(ctx context.Context, keys []string) (map[string]*mutable, error) {
+				time.Sleep(takes)
+				if fail != nil {
+					return nil, fail
+				}
+				m := map[string]*mutable{}
+				for _, key := range keys {
+					m[key] = &mutable{n: 1}
+				}
+				return m, nil
+			},
+			Clone: func(v *mutable) *mutable { clones.Add(1); c := *v; return &c },
+		}
+		o := fourInstants
+		o.SoftTimeout = sec
+		g := weir.Must(weir.NewFrom(src, o))
+		ctx := t.Context()
+		seen := map[*mutable]string{}
+		own := func(path string, v *mutable) {
+			t.Helper()
+			switch {
+			case v == nil:
+				t.Fatalf("%s: no value", path)
+			case v.n != 1:
+				t.Errorf("%s: value %d; want 1, as loaded", path, v.n)
+			case seen[v] != "":
+				t.Errorf("%s: the value that %s returned", path, seen[v])
+			}
+			seen[v] = path
+			v.n = 99
+		}
+		get := func(path string, state weir.State) {
+			t.Helper()
+			r := g.GetResult(ctx, "k")
+			if r.State != state {
+				t.Errorf("%s: state %v, %v; want %v", path, r.State, r.Err, state)
+			}
+			own(path, r.Value)
+		}
+		start := time.Now()
+		until := func(d time.Duration) { time.Sleep(d - time.Since(start)) }
+
+		get("load", weir.StateLoaded)
+		v, _ := g.Get(ctx, "k")
+		own("Get hit", v)
+		get("hit", weir.StateFresh)
+		r, _ := g.Peek("k")
+		own("Peek", r.Value)
+		for key, r := range g.GetMany(ctx, []string{"k", "other"}) {
+			own("GetMany "+key, r.Value)
+		}
+		own("Refresh", g.Refresh(ctx, "k").Value)
+		until(85 * sec)
+		fail = errDry
+		get("refresh ahead", weir.StateFresh)
+		synctest.Wait()
+		until(120 * sec)
+		get("stale", weir.StateStale)
+		synctest.Wait()
+		until(200 * sec)
+		get("stale on error", weir.StateStaleOnError)
+		r, _ = g.Peek("k")
+		own("Peek stale", r.Value)
+		takes = 5 * sec
+		get("soft timeout", weir.StateStaleOnError)
+		fail = nil
+		until(300 * sec)
+		done := make(chan *mutable)
+		for range 3 {
+			go func() { done <- g.Refresh(ctx, "k").Value }()
+		}
+		for range 3 {
+			own("joiner", <-done)
+		}
+		if n := clones.Load(); int(n) != len(seen) {
+			t.Errorf("%d clones for %d answers; want one each", n, len(seen))
+		}
+		g.Close(context.Background())
+	})
+}
+
+// E7: what the load is told of the previous value, and what the caller of Set
+// keeps, are its own too.
+func TestE7CloneShieldsMemoryFromLoadsAndSet(t *testing.T) {
+	type V = *mutable
+	load := func(_ context.Context, _ string, prev weir.Previous[V]) (weir.Entry[V], error) {
+		if prev.OK {
+			prev.Value.n = 99 // as a load that builds upon it would
+			return weir.Entry[V]{}, errDry
+		}
+		return weir.Entry[V]{Value: &mutable{1}}, nil
+	}
+	g := weir.Must(weir.NewFrom(weir.Source[string, V]{
+		LoadEntry: load,
+		Clone:     func(v V) V { c := *v; return &c },
+	}, weir.Options{TTL: time.Hour}))
+	ctx := t.Context()
+	g.Get(ctx, "k")
+	g.Refresh(ctx, "k")
+	if v, err := g.Get(ctx, "k"); err != nil || v.n != 1 {
+		t.Errorf("Get = %d, %v after a load altered its previous value; want 1", v.n, err)
+	}
+	mine := &mutable{2}
+	g.Set(ctx, "k", mine)
+	mine.n = 99
+	if v, err := g.Get(ctx, "k"); err != nil || v.n != 2 {
+		t.Errorf("Get = %d, %v after the caller of Set altered its value; want 2", v.n, err)
+	}
+}

@@ -1,0 +1,209 @@
+package weir
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// An instant is a time on the Guard's own clock: nanoseconds since New, from
+// the monotonic clock, so that a step of the wall clock has no effect.
+type instant = int64
+
+const (
+	longAgo  instant = math.MinInt64
+	farAhead instant = math.MaxInt64 // as refreshFrom: a refresh is in the air
+	horizon  instant = farAhead / 2  // where freshness ends at the latest, in 146 years, so that the stale windows keep their lengths
+)
+
+// later returns t+d, or farAhead where that does not fit. d is not negative.
+func later(t instant, d time.Duration) instant {
+	if s := t + int64(d); s >= t {
+		return s
+	}
+	return farAhead
+}
+
+// An entry is what memory holds for a key. It is not changed once it is
+// stored, but for refreshFrom. What a hit reads stands first, and the whole is
+// 64 bytes with a value of one word, so that a hit touches one cache line.
+type entry[V any] struct {
+	// refreshFrom is the instant from which a Get asks for a refresh. Every
+	// Get reads it, so it is atomic; it moves to farAhead by compare-and-swap,
+	// which elects the one Get that starts the refresh.
+	refreshFrom atomic.Int64
+	freshUntil  instant
+	extra       *extra // nil for most entries
+	value       V
+
+	loadedAt   instant // the end of its load
+	staleUntil instant // end of stale-while-revalidate, at least freshUntil
+	errorUntil instant // end of stale-if-error, at least staleUntil
+	weight     uint32
+	kind       kind
+}
+
+type kind uint8
+
+const (
+	kindValue    kind = iota
+	kindNegative      // extra.err is the answer, until freshUntil
+	kindFailure       // nothing but extra.memo
+)
+
+// extra holds what few entries have.
+type extra struct {
+	tags    []*tag
+	seq     uint64 // with tags: the count of invalidations when the load began
+	version string
+	err     error // of a negative entry
+	memo    memo
+}
+
+// A memo is an error that is given to callers in place of a load.
+type memo struct {
+	err   error
+	until instant
+	row   int // failures in a row
+}
+
+// quick reports whether a Get may return the value without a second look: it
+// is fresh and needs no refresh. Negative entries and failures never are.
+func (e *entry[V]) quick(now instant) bool {
+	return now < e.refreshFrom.Load() && now < e.freshUntil && !e.outdated()
+}
+
+// outdated reports whether one of the entry's tags was invalidated after its
+// load began.
+func (e *entry[V]) outdated() bool {
+	if e.extra == nil {
+		return false
+	}
+	for _, t := range e.extra.tags {
+		if t.seq.Load() > e.extra.seq {
+			return true
+		}
+	}
+	return false
+}
+
+// servesOnError reports whether e may stand in for a failed load.
+func (e *entry[V]) servesOnError(now instant) bool {
+	return e != nil && e.kind == kindValue && now < e.errorUntil
+}
+
+// failing returns the memo that stops loads of the entry's key now, or nil.
+func (e *entry[V]) failing(now instant) *memo {
+	if e == nil || e.extra == nil || e.extra.memo.err == nil || now >= e.extra.memo.until {
+		return nil
+	}
+	return &e.extra.memo
+}
+
+// previous returns what a load is told about e.
+func (e *entry[V]) previous(now instant) Previous[V] {
+	if e == nil || e.kind != kindValue {
+		return Previous[V]{}
+	}
+	p := Previous[V]{OK: true, Value: e.value, Age: time.Duration(now - e.loadedAt)}
+	if e.extra != nil {
+		p.Version = e.extra.version
+	}
+	return p
+}
+
+// newEntry makes the entry of a value loaded or set at now. ttl is not zero.
+func newEntry[V any](o *Options, in Entry[V], now instant) *entry[V] {
+	e := &entry[V]{value: in.Value, loadedAt: now, weight: max(in.Weight, 1)}
+	ttl := choose(in.TTL, o.TTL)
+	if o.TTLJitter > 0 {
+		ttl -= time.Duration(float64(ttl) * o.TTLJitter * rand.Float64())
+	}
+	e.freshUntil = min(later(now, ttl), horizon)
+	e.staleUntil = later(e.freshUntil, choose(in.StaleWhileRevalidate, o.StaleWhileRevalidate))
+	e.errorUntil = max(e.staleUntil, later(e.freshUntil, choose(in.StaleIfError, o.StaleIfError)))
+	refresh := e.freshUntil
+	if o.RefreshAhead > 0 {
+		share := o.RefreshAhead - o.RefreshJitter*rand.Float64()
+		refresh = min(refresh, later(now, time.Duration(float64(ttl)*share)))
+	}
+	e.refreshFrom.Store(refresh)
+	return e
+}
+
+// renewed returns in, which says that e's value still holds, with that value
+// and with what else in leaves to e.
+func (e *entry[V]) renewed(in Entry[V]) Entry[V] {
+	in.Value = e.value
+	if in.Weight == 0 {
+		in.Weight = e.weight
+	}
+	if e.extra != nil {
+		if in.Version == "" {
+			in.Version = e.extra.version
+		}
+		if in.Tags == nil {
+			in.Tags = tagNames(e.extra.tags)
+		}
+	}
+	return in
+}
+
+// newNegative makes the entry of a not-found answer.
+func newNegative[V any](ttl time.Duration, err error, now instant) *entry[V] {
+	e := &entry[V]{loadedAt: now, weight: 1, kind: kindNegative, extra: &extra{err: err}}
+	e.freshUntil = later(now, ttl)
+	e.staleUntil, e.errorUntil = e.freshUntil, e.freshUntil
+	e.refreshFrom.Store(longAgo)
+	return e
+}
+
+// withMemo returns a copy of e, which may be nil, with m.
+func (e *entry[V]) withMemo(m memo) *entry[V] {
+	var c *entry[V]
+	if e != nil && e.kind == kindValue {
+		c = e.clone()
+	} else {
+		c = &entry[V]{kind: kindFailure, freshUntil: longAgo, staleUntil: longAgo, errorUntil: longAgo, weight: 1, extra: &extra{}}
+		c.refreshFrom.Store(longAgo)
+	}
+	c.extra.memo = m
+	return c
+}
+
+// expired returns a copy of e whose freshness ends at now. Its stale windows
+// keep their lengths, counted from now, but end no later than before. A failure
+// is no longer remembered: the next Get is to load.
+func (e *entry[V]) expired(now instant) *entry[V] {
+	c := e.clone()
+	c.extra.memo = memo{}
+	c.freshUntil = min(e.freshUntil, now)
+	c.staleUntil = min(e.staleUntil, later(c.freshUntil, time.Duration(e.staleUntil-e.freshUntil)))
+	c.errorUntil = min(e.errorUntil, later(c.freshUntil, time.Duration(e.errorUntil-e.freshUntil)))
+	c.refreshFrom.Store(c.freshUntil)
+	return c
+}
+
+// clone returns a copy of e with an extra of its own.
+func (e *entry[V]) clone() *entry[V] {
+	c := &entry[V]{
+		value: e.value, loadedAt: e.loadedAt,
+		freshUntil: e.freshUntil, staleUntil: e.staleUntil, errorUntil: e.errorUntil,
+		weight: e.weight, kind: e.kind, extra: &extra{},
+	}
+	if e.extra != nil {
+		*c.extra = *e.extra
+	}
+	c.refreshFrom.Store(e.refreshFrom.Load())
+	return c
+}
+
+// choose is an entry's own duration, or the Guard's if that is zero; a
+// negative one is none.
+func choose(own, guard time.Duration) time.Duration {
+	if own == 0 {
+		return guard
+	}
+	return max(own, 0)
+}

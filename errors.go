@@ -1,0 +1,107 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/weir-go/weir/flight"
+)
+
+// Errors of a Guard. Those of the load itself reach the callers unchanged.
+var (
+	// ErrNotFound is what a load returns for a key that the source does not
+	// have, and what Get then returns, from the source or from memory (see
+	// Options.NegativeTTL). Options.Classify maps other errors to it; they
+	// match ErrNotFound and themselves.
+	ErrNotFound = errors.New("weir: not found")
+
+	// ErrClosed is returned after Close by every call that is not answered by
+	// a fresh value.
+	ErrClosed = errors.New("weir: the guard is closed")
+
+	// ErrStuck is returned when as many loads hang as Options.MaxStuck allows
+	// and there is no stale value to serve.
+	ErrStuck = errors.New("weir: too many loads hang")
+
+	// ErrNotModified is returned when Source.LoadEntry reports an unmodified
+	// value although it was given no previous one.
+	ErrNotModified = errors.New("weir: not modified, but there is no previous value")
+
+	// ErrAbandoned is the cause with which a load is cancelled when its last
+	// caller has left. No caller receives it.
+	ErrAbandoned = flight.ErrAbandoned
+
+	// ErrGoexit is returned when the load called runtime.Goexit.
+	ErrGoexit = flight.ErrGoexit
+
+	// ErrRecursive is returned to a load that asks the Guard, through the
+	// context it was given, for a key that it is loading.
+	ErrRecursive = flight.ErrRecursive
+
+	// ErrKey is returned for a key that is not equal to itself (NaN).
+	ErrKey = flight.ErrKey
+)
+
+// A PanicError is returned when the load panicked.
+type PanicError = flight.PanicError
+
+// A TimeoutError is returned when a load took longer than Options.LoadTimeout.
+// It is also the cause of that load's cancellation, and the cause in a Result
+// that was served stale because of Options.SoftTimeout. It matches
+// context.DeadlineExceeded.
+type TimeoutError struct {
+	After time.Duration
+	Soft  bool // the soft timeout: the load goes on
+}
+
+func (e *TimeoutError) Error() string {
+	if e.Soft {
+		return fmt.Sprintf("weir: the load takes longer than the soft timeout of %v", e.After)
+	}
+	return fmt.Sprintf("weir: the load took longer than %v", e.After)
+}
+
+// Is matches context.DeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout reports true, as net.Error has it.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// A CloseError is returned by Close when its context ended before all loads
+// had returned.
+type CloseError struct {
+	Running int   // loads that ignore their cancellation
+	Cause   error // why the waiting ended
+}
+
+func (e *CloseError) Error() string {
+	return fmt.Sprintf("weir: close: %d loads ignore their cancellation: %v", e.Running, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *CloseError) Unwrap() error { return e.Cause }
+
+// notFound makes an error that Classify called not-found match ErrNotFound.
+type notFound struct{ error }
+
+func (e notFound) Is(target error) bool { return target == ErrNotFound }
+func (e notFound) Unwrap() error        { return e.error }
+
+func asNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return notFound{err}
+}
+
+// fault turns what a deferred function recovered from a load that did not
+// return into an error. It must be called while the stack still stands.
+func fault(recovered any) error {
+	if recovered == nil {
+		return ErrGoexit
+	}
+	return &PanicError{Value: recovered, Stack: debug.Stack()}
+}

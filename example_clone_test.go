@@ -1,0 +1,31 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// All callers share one value. Clone gives each call a copy of its own, for
+// callers that change what they get.
+func Example_clone() {
+	ctx := context.Background()
+	load := func(ctx context.Context, team string) ([]string, error) {
+		return []string{"Grace", "Ada"}, nil
+	}
+	teams := weir.Must(weir.NewFrom(weir.Source[string, []string]{
+		Load:  load,
+		Clone: slices.Clone[[]string],
+	}, weir.Options{TTL: time.Minute}))
+	defer teams.Close(ctx)
+
+	sorted, _ := teams.Get(ctx, "compilers")
+	slices.Sort(sorted)
+
+	other, _ := teams.Get(ctx, "compilers")
+	fmt.Println(sorted, other)
+	// Output: [Ada Grace] [Grace Ada]
+}

@@ -1,0 +1,245 @@
+package flight_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/flight"
+)
+
+var (
+	historySeed  = flag.Uint64("history.seed", 1, "first seed of TestHistory")
+	historySeeds = flag.Uint64("history.seeds", 100, "number of seeds of TestHistory")
+)
+
+// TestHistory lets many callers loose on few keys and checks what they get
+// against what must hold of any history. All times are whole milliseconds, so
+// that much falls on one instant and races. A seed gives the same plan again
+// (-run 'TestHistory/seed=7$', or -history.seed=7 -history.seeds=1), though not
+// the same order within an instant.
+func TestHistory(t *testing.T) {
+	for seed := *historySeed; seed < *historySeed+*historySeeds; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newHistory(t, seed).play() })
+		})
+	}
+}
+
+const (
+	historyKeys    = 3
+	historyCallers = 24
+	historyCalls   = 8
+)
+
+// A history is one run of the test.
+type history struct {
+	*testing.T
+	seed  uint64
+	group flight.Group[int, *chronicle]
+	clock atomic.Int64 // orders what happened before what, beside the bubble's clock
+
+	keys [historyKeys]struct {
+		mu      sync.Mutex
+		running map[*chronicle]bool // guarded by mu: loads whose context is not over
+		forgets atomic.Int64        // calls of Forget that have begun
+		forgot  atomic.Int64        // those that have returned
+	}
+}
+
+// A chronicle is what is known of one load. It is the load's value too, and its
+// error, and what it panics with.
+type chronicle struct {
+	key    int
+	forgot int64 // of the key, before the call that started this load
+
+	ended     time.Time // written before the function returns, read by who has the answer
+	cancelled bool      // as ended: the context was over
+
+	known   atomic.Int64 // the clock when a caller first had the answer, 0 before
+	joiners atomic.Int64 // as Result.Joiners told, 0 before
+	answers atomic.Int64 // callers that had the answer
+}
+
+func (c *chronicle) Error() string { return fmt.Sprintf("load of key %d", c.key) }
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{T: t, seed: seed}
+	h.group.Grace = []time.Duration{0, 0, 2 * ms, flight.Never}[seed%4]
+	for i := range h.keys {
+		h.keys[i].running = make(map[*chronicle]bool)
+	}
+	return h
+}
+
+func (h *history) play() {
+	var wg sync.WaitGroup
+	for i := range uint64(historyCallers) {
+		rng := rand.New(rand.NewPCG(h.seed, i))
+		wg.Go(func() {
+			for range historyCalls {
+				time.Sleep(time.Duration(rng.IntN(6)) * ms)
+				key := rng.IntN(historyKeys)
+				if rng.IntN(12) == 0 {
+					h.keys[key].forgets.Add(1)
+					h.group.Forget(key)
+					h.keys[key].forgot.Add(1)
+				}
+				h.call(rng, key)
+			}
+		})
+	}
+	wg.Wait()
+	time.Sleep(time.Second) // the abandoned loads end too
+	synctest.Wait()
+	if n := h.group.Len(); n != 0 {
+		h.Errorf("Len() = %d after all is over; want 0", n)
+	}
+}
+
+// call makes one call and checks its answer.
+func (h *history) call(rng *rand.Rand, key int) {
+	own := errors.New("this caller's own deadline")
+	patience := time.Duration(1+rng.IntN(10)) * ms
+	if rng.IntN(4) == 0 {
+		patience = 50 * ms
+	}
+	c := &chronicle{key: key, forgot: h.keys[key].forgot.Load()}
+	fn, ran := h.load(c, rng)
+	ctx, cancel := context.WithTimeoutCause(h.Context(), patience, own)
+	defer cancel()
+
+	called, tick := time.Now(), h.clock.Add(1)
+	var r flight.Result[*chronicle]
+	if rng.IntN(3) == 0 {
+		ch := h.group.DoChan(ctx, key, fn)
+		r = <-ch
+		defer func() { // exactly one answer
+			time.Sleep(ms)
+			if len(ch) > 0 {
+				h.Errorf("DoChan(%d) gave a second answer: %+v", key, <-ch)
+			}
+		}()
+	} else {
+		r = h.group.DoResult(ctx, key, fn)
+	}
+	took, back := time.Since(called), h.clock.Add(1)
+
+	switch {
+	case r.Err == own:
+		if took != patience || r.Value != nil || r.Joiners != 0 {
+			h.Errorf("Do(%d) left after %v with %+v; want its own cause after %v", key, took, r, patience)
+		}
+	case took > patience:
+		h.Errorf("Do(%d) took %v; want %v at most", key, took, patience)
+	case r.Joined == ran.Load():
+		h.Errorf("Do(%d): Joined = %v, but own load ran: %v", key, r.Joined, ran.Load())
+	case r.Err == flight.ErrGoexit && r.Value == nil && r.Joiners > 0:
+		// such a load says no more of itself
+	default:
+		h.checkAnswer(key, r, called, tick, back)
+	}
+}
+
+// checkAnswer checks a load's answer, to a caller that came at tick, and left
+// at back.
+func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.Time, tick, back int64) {
+	c := r.Value
+	if r.Err != nil && (c != nil || !errors.As(r.Err, &c)) || c == nil {
+		h.Errorf("Do(%d) = %v, %v; want a load's value or its error", key, r.Value, r.Err)
+		return
+	}
+	known := c.known.Load()
+	for known == 0 && !c.known.CompareAndSwap(0, back) {
+		known = c.known.Load()
+	}
+	switch {
+	case c.key != key:
+		h.Errorf("Do(%d) got the answer of key %d", key, c.key)
+	case known != 0 && known < tick:
+		h.Errorf("Do(%d) came at %d and got an answer that another had at %d", key, tick, known)
+	case c.ended.Before(called):
+		h.Errorf("Do(%d) came at %v and got an answer from %v", key, called, c.ended)
+	case c.cancelled:
+		h.Errorf("Do(%d) got the answer of a load that was cancelled while it waited", key)
+	}
+	n := int64(r.Joiners)
+	if was := c.joiners.Swap(n); was != 0 && was != n || n < c.answers.Add(1) {
+		h.Errorf("Do(%d): Joiners = %d; another was told %d, and %d have the answer", key, n, was, c.answers.Load())
+	}
+}
+
+// load returns the load that c is to tell of, and whether it has run.
+func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (*chronicle, error), ran *atomic.Bool) {
+	d, manner := time.Duration(rng.IntN(6))*ms, rng.IntN(7)
+	ran = new(atomic.Bool)
+	return func(ctx context.Context) (*chronicle, error) {
+		if ran.Swap(true) {
+			h.Errorf("a load of key %d ran twice", c.key)
+		}
+		h.enter(ctx, c)
+		defer h.exit(ctx, c)
+		switch manner {
+		case 0: // hangs until cancelled, or nearly
+			d = 100 * ms
+			fallthrough
+		case 1, 2, 3: // heeds its context
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+			}
+		default: // does not
+			time.Sleep(d)
+		}
+		switch manner {
+		case 2, 4:
+			return nil, c
+		case 3:
+			runtime.Goexit()
+		case 5:
+			panic(c)
+		}
+		return c, nil
+	}, ran
+}
+
+// enter notes that c runs, until its context is over. Half a millisecond later,
+// when nothing else happens, it looks whether two run that cannot have been
+// forgotten, since no Forget has begun that had not returned before they came.
+func (h *history) enter(ctx context.Context, c *chronicle) {
+	k := &h.keys[c.key]
+	k.mu.Lock()
+	k.running[c] = true
+	k.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.running, c)
+	})
+	time.AfterFunc(ms/2, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		n := 0
+		for other := range k.running {
+			if other.forgot == k.forgets.Load() {
+				n++
+			}
+		}
+		if n > 1 {
+			h.Errorf("%d loads of key %d at a time", n, c.key)
+		}
+	})
+}
+
+// exit notes how c's function ends.
+func (h *history) exit(ctx context.Context, c *chronicle) {
+	c.ended, c.cancelled = time.Now(), ctx.Err() != nil
+}

@@ -1,0 +1,314 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A dice takes choices from the fuzzer's bytes; zeros when they run out.
+type dice struct{ b []byte }
+
+func (d *dice) next() byte {
+	if len(d.b) == 0 {
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *dice) more() bool { return len(d.b) > 0 }
+
+func pick[T any](d *dice, from ...T) T { return from[int(d.next())%len(from)] }
+
+func (d *dice) duration() time.Duration {
+	return pick(d, 0, 0, 1, 2, ms, sec, 90*sec, time.Hour, math.MaxInt64/2, math.MaxInt64-1, math.MaxInt64, -1, math.MinInt64)
+}
+
+func (d *dice) share() float64 {
+	return pick(d, 0, 0, 0.1, 0.25, 0.5, 0.8, 1-1e-16, 1, math.SmallestNonzeroFloat64, -0.1, -1, 7, math.NaN(), math.Inf(1), math.Inf(-1))
+}
+
+func (d *dice) number() int {
+	return pick(d, 0, 0, 1, 2, 1000, math.MaxInt32, math.MaxInt, -1, math.MinInt)
+}
+
+func (d *dice) backoff() weir.Backoff { return weir.Backoff{Initial: d.duration(), Max: d.duration()} }
+
+// FuzzOptions: what Validate accepts makes a Guard that works; what it does
+// not accept is an *OptionError; nothing panics.
+func FuzzOptions(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{5, 4, 5, 2, 5, 5, 6, 5, 5, 5, 0, 0, 0, 0, 6, 5, 0, 3, 0, 3, 3})
+	f.Add([]byte{10, 4, 6, 1, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 6, 0, 6, 6})
+	f.Add([]byte{2, 4, 6, 8, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2})
+	f.Add([]byte{5, 0, 12, 12, 11, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 7, 8})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := &dice{b}
+		o := weir.Options{
+			TTL: d.duration(), TTLJitter: d.share(), RefreshAhead: d.share(), RefreshJitter: d.share(),
+			RefreshRetry: d.duration(), StaleWhileRevalidate: d.duration(), StaleIfError: d.duration(), NegativeTTL: d.duration(),
+			FailureMemo: weir.FailureMemo{Transient: d.backoff(), Permanent: d.backoff(), Overload: d.backoff()},
+			LoadTimeout: d.duration(), SoftTimeout: d.duration(), AbandonGrace: d.duration(),
+			MaxEntries: d.number(), MaxWeight: uint64(max(d.number(), 0)), MaxRefreshes: d.number(), MaxStuck: d.number(),
+		}
+		o.Advice()
+		play := func(t *testing.T) {
+			failing := false
+			g, err := weir.New(func(context.Context, int) (int, error) {
+				if failing {
+					return 0, errDry
+				}
+				return 7, nil
+			}, o)
+			if valid := o.Validate(); valid != nil {
+				if err == nil || !errors.As(valid, new(*weir.OptionError)) || err.Error() != valid.Error() {
+					t.Fatalf("New = %v where Validate = %v", err, valid)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("New = %v where Validate = nil", err)
+			}
+			ctx := t.Context()
+			if r := g.GetResult(ctx, 1); r.Err != nil || r.Value != 7 || r.State != weir.StateLoaded {
+				t.Errorf("the first Get = %+v; want 7, loaded", r)
+			}
+			synctest.Wait()
+			failing = true
+			r := g.GetResult(ctx, 1)
+			if o.TTL > 0 {
+				if r.Value != 7 || r.State != weir.StateFresh {
+					t.Errorf("Get within the TTL = %+v; want 7, fresh", r)
+				}
+			} else if !errors.Is(r.Err, errDry) {
+				t.Errorf("Get without a TTL = %+v; want a failing load", r)
+			}
+			synctest.Wait()
+			if r := g.GetResult(ctx, 2); !errors.Is(r.Err, errDry) {
+				t.Errorf("Get = %+v; want %v", r, errDry)
+			}
+			// As late as the bubble's clock can go, nothing is younger than it is.
+			time.Sleep(100 * 365 * 24 * time.Hour)
+			r = g.GetResult(ctx, 1)
+			if bound := add(o.TTL, max(o.StaleWhileRevalidate, o.StaleIfError)); r.Err == nil && (o.TTL == 0 || r.Age >= bound) {
+				t.Errorf("Get after a century = %+v; want nothing of an age beyond %v", r, bound)
+			} else if alone := o.MaxEntries == 1 || o.MaxWeight == 1; r.Err != nil && !alone && o.TTLJitter == 0 && o.TTL > 100*365*24*time.Hour {
+				t.Errorf("Get after a century = %+v; want a TTL of %v to hold", r, o.TTL)
+			}
+			if err := g.Close(ctx); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+		}
+		synctest.Test(t, play)
+	})
+}
+
+// add returns a+b, or as much as fits.
+func add(a, b time.Duration) time.Duration {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxInt64
+}
+
+// A ledger is the reference for one key: what README says of the four
+// instants, the memo and the writes, without any concurrency.
+type ledger struct {
+	o                              weir.Options
+	kind                           byte // 'v' value, 'n' negative, 0 nothing
+	value                          int
+	at, fresh, stale, err, refresh time.Duration
+	memoUntil                      time.Duration // 0: none
+	memoRow                        int
+	loads                          int
+}
+
+// load is a load that ends at now in the given way.
+func (l *ledger) load(now time.Duration, err error) {
+	l.loads++
+	switch {
+	case err == nil:
+		l.set(now, l.loads)
+	case err == weir.ErrNotFound:
+		*l = ledger{o: l.o, loads: l.loads}
+		if l.o.NegativeTTL > 0 {
+			l.kind, l.at, l.fresh = 'n', now, now+l.o.NegativeTTL
+		}
+	default:
+		retry := now + l.o.RefreshRetry
+		if first := l.o.FailureMemo.Transient.Initial; first > 0 {
+			l.memoRow++
+			wait := first
+			for range l.memoRow - 1 {
+				wait = min(2*wait, l.o.FailureMemo.Transient.Max)
+			}
+			l.memoUntil = now + wait
+			retry = max(retry, l.memoUntil)
+			if l.kind == 'n' {
+				l.kind = 0
+			}
+		}
+		l.refresh = max(l.refresh, retry)
+	}
+}
+
+func (l *ledger) set(now time.Duration, v int) {
+	o := l.o
+	*l = ledger{o: o, loads: l.loads}
+	if o.TTL == 0 {
+		return
+	}
+	l.kind, l.value, l.at, l.fresh = 'v', v, now, now+o.TTL
+	l.stale = l.fresh + o.StaleWhileRevalidate
+	l.err = max(l.stale, l.fresh+o.StaleIfError)
+	l.refresh = l.fresh
+	if o.RefreshAhead > 0 {
+		l.refresh = now + time.Duration(float64(o.TTL)*o.RefreshAhead)
+	}
+}
+
+func (l *ledger) expire(now time.Duration) {
+	if l.kind != 'v' {
+		*l = ledger{o: l.o, loads: l.loads}
+		return
+	}
+	early := max(0, l.fresh-now)
+	l.fresh -= early
+	l.stale -= early
+	l.err -= early
+	l.refresh = l.fresh
+	l.memoUntil, l.memoRow = 0, 0
+}
+
+// get is a Get at now whose load, if there is one, takes so long and ends so.
+// It returns the answer, when that comes, and when all is at rest.
+func (l *ledger) get(now, takes time.Duration, err error) (want weir.Result[int], answered, rest time.Duration) {
+	age := now - l.at
+	switch {
+	case l.kind == 'n' && now < l.fresh:
+		return negative(weir.FromMemory, age), now, now
+	case l.kind == 'v' && now < l.stale:
+		want = fresh(l.value, age)
+		if now >= l.fresh {
+			want = stale(l.value, age)
+		}
+		if now < l.refresh {
+			return want, now, now
+		}
+		l.load(now+takes, err)
+		return want, now, now + takes
+	case now < l.memoUntil && l.kind == 'v' && now < l.err:
+		return staleOnError(l.value, age, errDry), now, now
+	case now < l.memoUntil:
+		return remembered(errDry), now, now
+	}
+	end := now + takes
+	served := l.kind == 'v' && end < l.err
+	old := *l
+	l.load(end, err)
+	switch {
+	case err == nil:
+		want = loaded(l.loads)
+	case err == weir.ErrNotFound:
+		want = negative(weir.FromLoad, 0)
+	case served:
+		want = staleOnError(old.value, end-old.at, errDry)
+	default:
+		want = failure(errDry)
+	}
+	return want, end, end
+}
+
+// FuzzInstants: a history of Gets, writes, outages and advances of the clock,
+// against the ledger; and however it goes, no answer is older than the bound.
+func FuzzInstants(f *testing.F) {
+	f.Add([]byte{3, 1, 2, 3, 1, 2, 1, 0, 0, 0, 1, 5, 1, 1, 0, 9, 5, 2, 1, 0, 1, 6, 1, 2, 0, 1, 8, 1, 0})
+	f.Add([]byte{3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 1, 1, 0, 9, 7, 2, 1, 0})
+	f.Add([]byte{2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 3, 1, 1, 1, 0, 4, 1, 9, 1, 1, 5, 1, 2, 2, 1, 9, 9, 9})
+	f.Add([]byte("the four instants of an entry, and a failing source, and a few writes between them all"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < 400 {
+			instants(t, b)
+		}
+	})
+}
+
+// TestE1RandomHistories is FuzzInstants for every run of the tests.
+func TestE1RandomHistories(t *testing.T) {
+	rounds := 1000
+	if raceEnabled {
+		rounds = 100
+	}
+	for seed := range rounds {
+		b := make([]byte, 300)
+		rnd := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+		rnd.Read(b)
+		if instants(t, b); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// instants plays the history that b stands for.
+func instants(t *testing.T, b []byte) {
+	t.Helper()
+	d := &dice{b}
+	some := func() time.Duration { return pick(d, 0, 1, 333*ms, 2*sec, 7*sec, 60*sec) }
+	o := weir.Options{
+		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.8), RefreshJitter: -1, RefreshRetry: max(some(), 1),
+		StaleWhileRevalidate: some(), StaleIfError: some(), NegativeTTL: some(), LoadTimeout: time.Hour,
+	}
+	if first := some(); first > 0 {
+		o.FailureMemo.Transient = weir.Backoff{Initial: first, Max: 3 * first}
+	}
+	play(t, o, func(s *scene) {
+		l := &ledger{o: o}
+		bound := o.TTL + max(o.StaleWhileRevalidate, o.StaleIfError)
+		for d.more() {
+			now := s.now()
+			switch d.next() % 8 {
+			case 0: // to an instant of the ledger's, or just before it
+				to := pick(d, l.fresh, l.stale, l.err, l.refresh, l.memoUntil, l.at) - time.Duration(d.next()%2)
+				if to > now {
+					s.until(to)
+				}
+			case 1:
+				s.until(now + some())
+			case 2:
+				s.g.Expire(s.Context(), "k")
+				l.expire(now)
+			case 3:
+				s.g.Invalidate(s.Context(), "k")
+				*l = ledger{o: o, loads: l.loads}
+			case 4:
+				s.g.Set(s.Context(), "k", -1)
+				l.set(now, -1)
+			default:
+				takes, err := pick(d, 0, 0, 1, 333*ms, 7*sec), pick(d, nil, errDry, errDry, weir.ErrNotFound)
+				s.set(takes, err)
+				want, answered, rest := l.get(now, takes, err)
+				got := s.get("k")
+				s.want(got, want)
+				if s.now() != answered {
+					s.Errorf("answered at %v; want %v", s.now(), answered)
+				}
+				if got.Err == nil && got.State != weir.StateLoaded && got.Age >= bound {
+					s.Errorf("served at an age of %v; want less than %v", got.Age, bound)
+				}
+				s.until(rest)
+				s.wantLoads(l.loads)
+			}
+			if s.Failed() {
+				s.Fatalf("options %+v, ledger %+v", o, *l)
+			}
+		}
+	})
+}

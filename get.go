@@ -1,0 +1,336 @@
+package weir
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/internal/inflight"
+)
+
+// Get returns the value of key: from memory while it is fresh, or stale where
+// the Options allow it, and otherwise from a load, which it starts or joins.
+//
+// It returns what the load failed with, and beside that ErrNotFound, a
+// *TimeoutError, a *PanicError, ErrGoexit, a *limit.Error, ErrStuck,
+// ErrRecursive, ErrKey or ErrClosed. If ctx ends first it leaves at once and
+// returns context.Cause(ctx).
+func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
+	if e, ok := g.store.GetIfPresent(key); ok {
+		if now := g.now(); e.quick(now) {
+			g.count.hits.add(now)
+			return g.clone(e.value), nil
+		}
+	}
+	r := g.get(ctx, key)
+	return r.Value, r.Err
+}
+
+// GetResult is [Guard.Get] with a result that tells how the answer came about.
+func (g *Guard[K, V]) GetResult(ctx context.Context, key K) Result[V] {
+	return g.get(ctx, key)
+}
+
+// Peek returns what memory holds for key and may still be served in some way,
+// and whether there is anything. It loads nothing, and does not count as a use
+// of the entry.
+func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
+	held, ok := g.store.GetEntryQuietly(key)
+	if !ok || held.Value.outdated() {
+		return Result[V]{}, false
+	}
+	e, now := held.Value, g.now()
+	switch {
+	case e.kind == kindFailure:
+		return Result[V]{}, false
+	case now < e.freshUntil, now < e.staleUntil:
+		return g.answer(e, now), true
+	case now < e.errorUntil:
+		r := g.answer(e, now)
+		r.State = StateStaleOnError
+		return r, true
+	}
+	return Result[V]{}, false
+}
+
+// get answers from memory, or by a load. It goes round again when it finds
+// that what it looked at has changed meanwhile.
+func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
+	call := call[K, V]{g: g, ctx: ctx, key: key}
+	for {
+		now := g.now()
+		e := g.lookup(key)
+		if r, ok := g.fromMemory(ctx, key, e, now); ok {
+			return r
+		}
+		if r, ok := call.load(e, now); ok {
+			return r
+		}
+	}
+}
+
+// fromMemory answers from e, which may be nil, and starts a refresh if one is
+// due. It reports false if a load is needed.
+func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now instant) (Result[V], bool) {
+	if e == nil {
+		return Result[V]{}, false
+	}
+	fresh := now < e.freshUntil
+	if g.closed.Load() && !fresh {
+		return Result[V]{}, false
+	}
+	failing := e.failing(now)
+	switch {
+	case fresh && e.kind == kindNegative:
+		g.count.negativeHits.Add(1)
+		return g.answer(e, now), true
+	case fresh:
+		g.count.hits.add(now)
+		g.refresh(ctx, e, now, key)
+		return g.answer(e, now), true
+	case now < e.staleUntil:
+		g.count.staleHits.Add(1)
+		g.refresh(ctx, e, now, key)
+		return g.answer(e, now), true
+	case failing != nil && e.servesOnError(now):
+		g.count.memoHits.Add(1)
+		return g.staleOnError(key, e, now, failing.err), true
+	case failing != nil:
+		g.count.memoHits.Add(1)
+		return Result[V]{Err: failing.err, Source: FromMemory}, true
+	}
+	return Result[V]{}, false
+}
+
+// answer makes the Result of an entry from memory, by where now stands.
+func (g *Guard[K, V]) answer(e *entry[V], now instant) Result[V] {
+	// e may have been stored after now was read: it is not of a negative age.
+	r := Result[V]{State: StateFresh, Source: FromMemory, Age: time.Duration(max(now-e.loadedAt, 0))}
+	switch {
+	case e.kind == kindNegative:
+		r.State, r.Err = StateNegative, e.extra.err
+		return r
+	case now >= e.freshUntil:
+		r.State = StateStale
+	}
+	r.Value = g.clone(e.value)
+	return r
+}
+
+// staleOnError serves e in place of cause.
+func (g *Guard[K, V]) staleOnError(key K, e *entry[V], now instant, cause error) Result[V] {
+	g.count.staleOnError.Add(1)
+	g.event(EventStaleOnError, key, cause)
+	r := g.answer(e, now)
+	r.State, r.Cause = StateStaleOnError, cause
+	return r
+}
+
+// failed answers a call whose load did not succeed: with what memory still
+// has, or else with cause. Memory is looked at again, since an Invalidate in
+// the meantime must leave nothing to serve.
+func (g *Guard[K, V]) failed(key K, cause error) Result[V] {
+	if g.closed.Load() {
+		return Result[V]{Err: cause}
+	}
+	e, now := g.lookup(key), g.now()
+	if !e.servesOnError(now) {
+		return Result[V]{Err: cause}
+	}
+	if now < e.freshUntil { // set meanwhile; the call is counted already
+		return g.answer(e, now)
+	}
+	return g.staleOnError(key, e, now, cause)
+}
+
+// A call is one caller's way through a load.
+type call[K comparable, V any] struct {
+	g   *Guard[K, V]
+	ctx context.Context
+	key K
+
+	entered bool   // it has been through the table's lock
+	seq     uint64 // invalidations by tag before it came
+}
+
+// load starts or joins the load of the key and waits for it. It reports false
+// if the caller must look at memory again. e is what the caller saw there.
+func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
+	g := c.g
+	if err := c.refused(); err != nil {
+		return Result[V]{Err: err}, true
+	}
+	g.flights.Lock()
+	c.enterLocked()
+	if g.closed.Load() {
+		g.flights.Unlock()
+		return Result[V]{Err: ErrClosed}, true
+	}
+	f := g.flights.FindLocked(c.key)
+	switch {
+	case f == nil && g.lookup(c.key) != e:
+		// A load has ended between the look at memory and the lock (F5).
+		g.flights.Unlock()
+		return Result[V]{}, false
+	case f == nil && g.stuck >= g.o.MaxStuck:
+		g.flights.Unlock()
+		g.count.stuckRefusals.Add(1)
+		g.event(EventRefused, c.key, ErrStuck)
+		return g.failed(c.key, ErrStuck), true
+	case f == nil:
+		f = g.startLocked(c.ctx, c.key, now)
+		g.flights.Unlock()
+		go g.run(f.Load, false)
+		return c.await(f, false)
+	case f.Load.Settling():
+		g.flights.Unlock()
+		c.pass(f)
+		return Result[V]{}, false
+	}
+	f.JoinLocked()
+	g.flights.Unlock()
+	g.count.joins.Add(1)
+	return c.await(f, true)
+}
+
+// refused returns why the call may not wait for a load, if so.
+func (c *call[K, V]) refused() error {
+	if err := checkKey(c.key); err != nil {
+		return err
+	}
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if c.g.flights.Recursive(c.ctx, c.key) {
+		return ErrRecursive
+	}
+	return nil
+}
+
+// enterLocked notes when the call came, by the count of invalidations. The
+// table's lock must be held.
+func (c *call[K, V]) enterLocked() {
+	if !c.entered {
+		c.entered, c.seq = true, c.g.seq
+	}
+}
+
+// startLocked puts a load for key into the table. The table's lock must be
+// held.
+func (g *Guard[K, V]) startLocked(ctx context.Context, key K, now instant) *inflight.Flight[K, outcome[V]] {
+	l := g.flights.StartLocked(ctx, key, false)
+	l.Seq, l.Began = g.seq, now
+	return l.Flights()[0]
+}
+
+// pass waits out the moment in which a load has returned and is not yet final:
+// its result is older than this call, but may be in memory soon.
+func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
+	select {
+	case <-f.Load.Done():
+	case <-c.ctx.Done():
+	}
+}
+
+// await waits for f, which the caller is on, and answers. It reports false if
+// the answer was overtaken before the call began.
+func (c *call[K, V]) await(f *inflight.Flight[K, outcome[V]], joined bool) (Result[V], bool) {
+	start := c.observeStart()
+	r, ok, err := c.wait(f)
+	c.observeEnd(f, start, joined, err)
+	r.Joined = joined
+	return r, ok
+}
+
+// wait is await without its frame; err is what the waiting ended with.
+func (c *call[K, V]) wait(f *inflight.Flight[K, outcome[V]]) (r Result[V], ok bool, err error) {
+	g := c.g
+	if g.o.SoftTimeout > 0 {
+		if r, ok := c.waitSoft(f); ok {
+			return r, true, r.Cause
+		}
+	}
+	if err := f.Wait(c.ctx, g.o.AbandonGrace); err != nil {
+		return Result[V]{Err: err}, true, err
+	}
+	if f.Err != nil {
+		return g.failed(c.key, f.Err), true, f.Err
+	}
+	return g.loaded(f), !c.tooLate(f), nil
+}
+
+// tooLate reports whether the answer of f was overtaken before this call
+// began, or may have been: of the invalidations since the load began, only the
+// last of each tag is known, so any that the call came after counts.
+func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
+	return f.Value.overtaken && c.seq > f.Load.Seq
+}
+
+// waitSoft waits until the load has run for the soft timeout. If it is not
+// done then, and memory has a value to serve, the caller leaves with that, and
+// the Guard stays on the flight in its place. Otherwise it reports false, and
+// the caller waits on.
+func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
+	g := c.g
+	if e := g.lookup(c.key); !e.servesOnError(g.now()) {
+		return Result[V]{}, false
+	}
+	timer := time.NewTimer(time.Duration(later(f.Load.Began, g.o.SoftTimeout) - g.now()))
+	defer timer.Stop()
+	select {
+	case <-f.Load.Done():
+		return Result[V]{}, false
+	case <-c.ctx.Done():
+		return Result[V]{}, false
+	case <-timer.C:
+	}
+	e, now := g.lookup(c.key), g.now()
+	if !e.servesOnError(now) {
+		return Result[V]{}, false
+	}
+	set := now < e.freshUntil // meanwhile: nobody needs the load any more
+	if !set {
+		g.flights.Lock()
+		f.Load.PinLocked()
+		g.flights.Unlock()
+	}
+	if !f.Leave(g.o.AbandonGrace) {
+		return Result[V]{}, false // the result has just come
+	}
+	if set { // the call is counted already
+		return g.answer(e, now), true
+	}
+	return g.staleOnError(c.key, e, now, &TimeoutError{After: g.o.SoftTimeout, Soft: true}), true
+}
+
+// loaded answers with what a load brought.
+func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
+	e := f.Value.entry
+	r := g.answer(e, e.loadedAt)
+	r.Source = FromLoad
+	if r.State != StateNegative {
+		r.State = StateLoaded
+	}
+	r.Superseded = f.SupersededLocked() || f.Value.overtaken
+	return r
+}
+
+// observeStart and observeEnd report a call's wait.
+func (c *call[K, V]) observeStart() time.Time {
+	if c.g.o.Observer == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (c *call[K, V]) observeEnd(f *inflight.Flight[K, outcome[V]], start time.Time, joined bool, err error) {
+	g := c.g
+	if g.o.Observer == nil {
+		return
+	}
+	g.flights.Lock()
+	load := f.Load.Observed
+	g.flights.Unlock()
+	g.observe(func(o Observer) {
+		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: start, Duration: time.Since(start), Joined: joined, Err: err, Load: load})
+	})
+}

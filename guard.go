@@ -1,0 +1,124 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/inflight"
+)
+
+// A Guard stands before an expensive function and calls it as little as its
+// Options allow. Make one with [New] or [NewFrom]; the zero Guard is not
+// usable. It is safe for concurrent use. An idle Guard owns no goroutine and no
+// timer; [Guard.Close] ends what is running.
+//
+// Keys are compared with ==. Whatever decides the answer (tenant, language,
+// permissions) belongs into the key.
+type Guard[K comparable, V any] struct {
+	o     Options
+	src   Source[K, V]
+	base  time.Time // instants count from here
+	store *otter.Cache[K, *entry[V]]
+	count counters
+
+	closed atomic.Bool   // written under the table's lock; atomic for the paths that do not take it
+	idle   chan struct{} // closed when the Guard is closed and no load runs
+	stored atomic.Uint64 // entries written, see trim
+
+	// flights has the lock under which everything of a key changes: its
+	// flight, its entry, and the fields below. Fresh hits do not take it.
+	flights    inflight.Table[K, outcome[V]]
+	seq        uint64          // guarded by flights: invalidations by tag so far
+	tags       map[string]*tag // guarded by flights: those that an entry may have
+	tagFloor   uint64          // guarded by flights: seq when tags was last swept
+	tagSweep   int             // guarded by flights: size of tags at which it is swept
+	refreshing int             // guarded by flights: background loads
+	stuck      int             // guarded by flights: loads beyond the hard timeout
+	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
+	clearing   int             // guarded by flights: Clears that are emptying the store
+}
+
+// An outcome is what a load made of one key.
+type outcome[V any] struct {
+	entry     *entry[V] // also when it was not stored
+	overtaken bool      // one of the entry's tags was invalidated since the load began
+}
+
+// New returns a Guard around load. It returns all faults of o at once, each an
+// *OptionError.
+func New[K comparable, V any](load func(ctx context.Context, key K) (V, error), o Options) (*Guard[K, V], error) {
+	return NewFrom(Source[K, V]{Load: load}, o)
+}
+
+// NewFrom is New for a Source with more than one function.
+func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], error) {
+	if err := errors.Join(s.validate(), o.Validate()); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	bound := &otter.Options[K, *entry[V]]{MaximumSize: o.MaxEntries}
+	if o.MaxWeight > 0 {
+		bound = &otter.Options[K, *entry[V]]{
+			MaximumWeight: o.MaxWeight,
+			Weigher:       func(_ K, e *entry[V]) uint32 { return e.weight },
+		}
+	}
+	store, err := otter.New(bound)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard[K, V]{
+		o:        o,
+		src:      s,
+		base:     time.Now(),
+		store:    store,
+		count:    counters{hits: newStriped()},
+		idle:     make(chan struct{}),
+		tags:     make(map[string]*tag),
+		tagSweep: minTagSweep,
+	}, nil
+}
+
+// Must returns g, and panics if err is not nil. It is for Guards whose Options
+// stand in the program's text.
+func Must[K comparable, V any](g *Guard[K, V], err error) *Guard[K, V] {
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// now returns the present instant.
+func (g *Guard[K, V]) now() instant { return instant(time.Since(g.base)) }
+
+// lookup returns what memory holds for key, or nil if there is nothing, or
+// nothing that survived its tags.
+func (g *Guard[K, V]) lookup(key K) *entry[V] {
+	e, ok := g.store.GetIfPresent(key)
+	if !ok || e.outdated() {
+		return nil
+	}
+	return e
+}
+
+// clone returns the caller's own copy of a shared value.
+func (g *Guard[K, V]) clone(v V) V {
+	if g.src.Clone != nil {
+		return g.src.Clone(v)
+	}
+	return v
+}
+
+// checkKey refuses keys that could never be found again. An interface key
+// whose dynamic type has no == panics here, as in a map, before any lock is
+// taken.
+func checkKey[K comparable](key K) error {
+	if key != key {
+		return ErrKey
+	}
+	return nil
+}

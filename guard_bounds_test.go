@@ -1,0 +1,542 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// A limiterFunc is a Limiter that is a function.
+type limiterFunc func(ctx context.Context) (limit.Permit, error)
+
+func (f limiterFunc) Acquire(ctx context.Context) (limit.Permit, error) { return f(ctx) }
+
+var errNoSpare = &limit.Error{Limiter: "test", Reason: limit.NoSpare, RetryAfter: time.Second}
+
+func wantInUse(s *story, c *limit.Concurrency, want int) {
+	s.Helper()
+	if n := c.Stats().InUse; n != want {
+		s.Errorf("at %v: %d permits out; want %d", s.now(), n, want)
+	}
+}
+
+// The whole life of a load that hangs and ignores its context: stale value at
+// the soft timeout, error at the hard one, the key free again at once, the
+// permit only when the load returns.
+func TestB1HungLoad(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 2})
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: 10 * time.Second, SoftTimeout: 100 * ms, LoadTimeout: 5 * time.Second, Limiter: c})
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 0)
+
+		m.takes, m.deaf = time.Minute, true
+		s.at(2 * time.Second)
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 2100*ms) // the soft timeout
+		refresh := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") })
+		cold := s.get(s.Context(), g, "cold") // nothing to serve: waits on
+		s.at(6999 * ms)
+		wantGauges(s, g, weir.Stats{Flights: 2, Running: 2})
+		s.at(7 * time.Second) // the hard timeout of the first
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 2, Stuck: 1})
+		var hard *weir.TimeoutError
+		if r := s.want(refresh, 0, context.DeadlineExceeded, 7*time.Second); !errors.As(r.Err, &hard) || hard.Soft || hard.After != 5*time.Second {
+			s.Errorf("Err = %v; want the hard timeout", r.Err)
+		}
+		s.want(cold, 0, context.DeadlineExceeded, 7100*ms)
+		wantInUse(s, c, 2)
+
+		m.takes = 0
+		queued := s.get(s.until(8*time.Second), g, "k") // a load of its own, but no permit
+		s.want(queued, 1, nil, 7200*ms)                 // stale at the soft timeout
+		if queued.Joined {
+			s.Error("Joined = true; want a new flight after the hard timeout")
+		}
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 3, Stuck: 2})
+		s.at(62 * time.Second) // the first has returned
+		s.want(s.get(s.Context(), g, "k"), 4, nil, 62*time.Second)
+		s.at(63 * time.Second)
+		wantGauges(s, g, weir.Stats{})
+		wantInUse(s, c, 0)
+		if st := g.Stats(); st.LoadTimeouts != 2 || st.LoadFailures != 2 {
+			s.Errorf("LoadTimeouts, LoadFailures = %d, %d; want 2, 2", st.LoadTimeouts, st.LoadFailures)
+		}
+	})
+}
+
+func TestB1SlotIsFreeAfterTheHardTimeout(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Minute, deaf: true}
+		g := s.guard(m.load, weir.Options{TTL: time.Hour, LoadTimeout: time.Second})
+		s.want(s.get(s.Context(), g, "k"), 0, context.DeadlineExceeded, time.Second)
+		m.takes = 0
+		s.want(s.get(s.Context(), g, "k"), 2, nil, time.Second)
+		s.at(2 * time.Minute) // the hung load has returned a 1, which counts no more
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 2*time.Minute)
+		s.wantRuns(m, 2)
+	})
+}
+
+// The hard timeout counts from the admission, not from the start of the wait
+// for it.
+func TestB1HardTimeoutCountsFromAdmission(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 900 * ms}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		g := s.guard(m.load, weir.Options{LoadTimeout: time.Second, Limiter: c})
+		var all []*answer
+		for i := range 5 {
+			all = append(all, s.get(s.Context(), g, fmt.Sprint(i)))
+		}
+		for i, a := range all {
+			s.want(a, i+1, nil, time.Duration(i+1)*900*ms)
+		}
+		if n := g.Stats().LoadTimeouts; n != 0 {
+			s.Errorf("LoadTimeouts = %d; want 0", n)
+		}
+	})
+}
+
+func TestB1StuckLoadsAreBounded(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: time.Hour, LoadTimeout: time.Second, MaxStuck: 2})
+		g.Get(s.Context(), "stale")
+		m.takes, m.deaf = time.Minute, true
+		s.at(2 * time.Second)
+		a, b := s.get(s.Context(), g, "a"), s.get(s.Context(), g, "b")
+		running := s.get(s.Context(), g, "stale")
+		s.want(a, 0, context.DeadlineExceeded, 3*time.Second)
+		s.want(b, 0, context.DeadlineExceeded, 3*time.Second)
+		s.want(running, 1, nil, 3*time.Second)
+		m.takes = 0
+		wantGauges(s, g, weir.Stats{Running: 3, Stuck: 3})
+
+		get := func(key string) weir.Result[int] { return g.GetResult(s.Context(), key) }
+		if r := get("cold"); r.Err != weir.ErrStuck {
+			s.Errorf("Get of a cold key = %v; want ErrStuck", r.Err)
+		}
+		if r := get("stale"); r.Value != 1 || r.Err != nil || r.State != weir.StateStaleOnError || r.Cause != weir.ErrStuck {
+			s.Errorf("Get of a stale key = %+v; want 1, stale because of ErrStuck", r)
+		}
+		if r := g.Refresh(s.Context(), "stale"); r.Err != weir.ErrStuck {
+			s.Errorf("Refresh = %v; want ErrStuck", r.Err)
+		}
+		many := g.GetMany(s.Context(), []string{"cold", "stale"})
+		if r := many["cold"]; r.Err != weir.ErrStuck {
+			s.Errorf("GetMany of a cold key = %v; want ErrStuck", r.Err)
+		}
+		if r := many["stale"]; r.Value != 1 || r.Cause != weir.ErrStuck {
+			s.Errorf("GetMany of a stale key = %+v; want 1, stale because of ErrStuck", r)
+		}
+		if st := g.Stats(); st.StuckRefusals != 5 || st.Loads != 4 {
+			s.Errorf("StuckRefusals, Loads = %d, %d; want 5, 4", st.StuckRefusals, st.Loads)
+		}
+		s.at(62 * time.Second) // all have returned
+		wantGauges(s, g, weir.Stats{})
+		s.want(s.get(s.Context(), g, "cold"), 5, nil, 62*time.Second)
+	})
+}
+
+// A background refresh that hangs: the value is served all the while, the key
+// is refreshed again after the hard timeout and RefreshRetry.
+func TestB1HungRefresh(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 3})
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour, LoadTimeout: 5 * time.Second, RefreshRetry: 2 * time.Second, Limiter: c})
+		g.Get(s.Context(), "k")
+		m.takes, m.deaf = time.Minute, true
+		for i := range 15 { // from 2 s to 9 s
+			s.at(2*time.Second + time.Duration(i)*500*ms)
+			s.want(s.get(s.Context(), g, "k"), 1, nil, s.now())
+			if i == 0 {
+				wantGauges(s, g, weir.Stats{Flights: 1, Running: 1, Refreshing: 1})
+				m.takes = 0
+			}
+		}
+		s.at(9500 * ms) // the second was started at 9 s: timeout at 7 s, and 2 s
+		s.want(s.get(s.Context(), g, "k"), 3, nil, 9500*ms)
+		wantGauges(s, g, weir.Stats{Running: 1, Refreshing: 1, Stuck: 1})
+		wantInUse(s, c, 1)
+		s.at(70 * time.Second)
+		wantInUse(s, c, 0)
+	})
+}
+
+// strangers is how many goroutines the rest of the process may start while a
+// test counts its own.
+const strangers = 5
+
+func TestB2AThousandStaleHitsStartOneGoroutine(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour})
+		g.Get(s.Context(), "k")
+		m.takes = time.Second
+		s.at(2 * time.Second)
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			if v, err := g.Get(s.Context(), "k"); v != 1 || err != nil {
+				s.Fatalf("Get = %d, %v; want 1, nil", v, err)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 1+strangers {
+			s.Errorf("%d goroutines more; want 1", n)
+		}
+		var wg sync.WaitGroup
+		for range 500 {
+			wg.Go(func() { g.Get(s.Context(), "k") })
+		}
+		wg.Wait()
+		s.at(3 * time.Second)
+		s.wantRuns(m, 2)
+		if st := g.Stats(); st.Refreshes != 1 || st.StaleHits != 1500 || st.RefreshesSkipped != 0 {
+			s.Errorf("Refreshes, StaleHits, RefreshesSkipped = %d, %d, %d; want 1, 1500, 0", st.Refreshes, st.StaleHits, st.RefreshesSkipped)
+		}
+	})
+}
+
+func TestB2BackgroundRefreshesAreBounded(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour, MaxRefreshes: 8})
+		for i := range 1000 {
+			g.Get(s.Context(), fmt.Sprint(i))
+		}
+		m.takes = time.Second
+		s.at(2 * time.Second)
+		before := runtime.NumGoroutine()
+		for i := range 1000 {
+			if v, err := g.Get(s.Context(), fmt.Sprint(i)); v != i+1 || err != nil {
+				s.Errorf("Get(%d) = %d, %v; want %d, nil", i, v, err, i+1)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 8+strangers {
+			s.Errorf("%d goroutines more; want 8", n)
+		}
+		wantGauges(s, g, weir.Stats{Flights: 8, Running: 8, Refreshing: 8})
+		if n := g.Stats().RefreshesSkipped; n != 992 {
+			s.Errorf("RefreshesSkipped = %d; want 992", n)
+		}
+		s.at(3 * time.Second)
+		wantGauges(s, g, weir.Stats{})
+		s.want(s.get(s.Context(), g, "999"), 1000, nil, 3*time.Second) // was skipped: the next hit tries
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1, Refreshing: 1})
+		s.at(4 * time.Second)
+		s.wantRuns(m, 1009)
+	})
+}
+
+// With the bound reached, a miss is not held up by it.
+func TestB2MissIsNotBoundByMaxRefreshes(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour, MaxRefreshes: 1})
+		g.Get(s.Context(), "a")
+		g.Get(s.Context(), "b")
+		m.takes = 10 * time.Second
+		s.at(2 * time.Second)
+		g.Get(s.Context(), "a")
+		g.Get(s.Context(), "b") // skipped
+		s.at(2 * time.Second)
+		m.takes = time.Second
+		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "b") }), 4, nil, 3*time.Second)
+	})
+}
+
+// Background refreshes leave the limiter's reserve to misses.
+func TestB2RefreshesNeverTakeTheLastPermits(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 4, Reserve: 2, Queue: -1})
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour, Limiter: c})
+		for i := range 10 {
+			g.Get(s.Context(), fmt.Sprint(i))
+		}
+		m.takes = 500 * ms
+		s.at(2 * time.Second)
+		for i := range 10 {
+			g.Get(s.Context(), fmt.Sprint(i))
+		}
+		s.at(2 * time.Second)
+		wantInUse(s, c, 2)
+		wantGauges(s, g, weir.Stats{Flights: 2, Running: 2, Refreshing: 2})
+		a, b := s.get(s.Context(), g, "miss a"), s.get(s.Context(), g, "miss b")
+		s.want(a, 13, nil, 2500*ms)
+		s.want(b, 14, nil, 2500*ms)
+		if st := g.Stats(); st.RefreshesSkipped != 8 || st.Refusals != 0 {
+			s.Errorf("RefreshesSkipped, Refusals = %d, %d; want 8, 0", st.RefreshesSkipped, st.Refusals)
+		}
+	})
+}
+
+// A refresh for which there was no permit to spare is left for RefreshRetry,
+// and who comes meanwhile for a value is not refused for it.
+func TestB2RefusedRefresh(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		asked := 0
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour, RefreshRetry: 3 * time.Second,
+			Limiter: limiterFunc(func(ctx context.Context) (limit.Permit, error) {
+				if limit.PriorityOf(ctx) == limit.Background {
+					asked++
+					return limit.Permit{}, errNoSpare
+				}
+				return limit.Permit{}, nil
+			})})
+		g.Get(s.Context(), "k")
+		for i := range 12 { // from 2 s to 7.5 s
+			s.at(2*time.Second + time.Duration(i)*500*ms)
+			s.want(s.get(s.Context(), g, "k"), 1, nil, s.now())
+		}
+		if asked != 2 {
+			s.Errorf("asked for a permit %d times; want twice in 6 s", asked)
+		}
+		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") }), 2, nil, s.now())
+		if st := g.Stats(); st.RefreshesSkipped != 2 || st.Refreshes != 0 || st.Refusals != 0 {
+			s.Errorf("RefreshesSkipped, Refreshes, Refusals = %d, %d, %d; want 2, 0, 0", st.RefreshesSkipped, st.Refreshes, st.Refusals)
+		}
+	})
+}
+
+// A caller joins a background refresh while that asks for its permit: it
+// becomes the caller's load, and is not refused.
+func TestB2RefusedRefreshIsPromotedForAJoiner(t *testing.T) {
+	for name, row := range map[string]struct {
+		foreground error // what the second request for a permit gets
+		value      int
+	}{
+		"admitted": {nil, 2},
+		"refused":  {&limit.Error{Reason: limit.QueueFull, RetryAfter: time.Second}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				m := &mill{}
+				g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Second,
+					Limiter: limiterFunc(func(ctx context.Context) (limit.Permit, error) {
+						if m.runs.Load() == 0 {
+							return limit.Permit{}, nil
+						}
+						if limit.PriorityOf(ctx) == limit.Background {
+							time.Sleep(time.Second)
+							return limit.Permit{}, errNoSpare
+						}
+						return limit.Permit{}, row.foreground
+					})})
+				g.Get(s.Context(), "k")
+				s.at(1900 * ms)
+				s.want(s.get(s.Context(), g, "k"), 1, nil, 1900*ms) // stale; starts the refresh
+				s.at(2500 * ms)
+				s.want(s.get(s.Context(), g, "k"), row.value, row.foreground, 2900*ms)
+				if n := g.Stats().RefreshesSkipped; n != 0 {
+					s.Errorf("RefreshesSkipped = %d; want 0", n)
+				}
+			})
+		})
+	}
+}
+
+// F5: a load that ends between the look at a stale entry and the start of its
+// refresh makes that needless. Clone runs between the two.
+func TestF5RefreshLooksAgain(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		var g *weir.Guard[string, int]
+		meanwhile := func() {}
+		g = guardFrom(s, weir.Source[string, int]{Load: m.load, Clone: func(v int) int {
+			do := meanwhile
+			meanwhile = func() {}
+			do()
+			return v
+		}}, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour})
+		g.Get(s.Context(), "k")
+		s.at(2 * time.Second)
+		meanwhile = func() { g.Refresh(s.Context(), "k") }
+		s.wantMany(s.many(s.Context(), g, "k"), 2*time.Second, map[string]any{"k": 1})
+		s.at(2500 * ms)
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 2500*ms)
+		s.wantRuns(m, 2)
+	})
+}
+
+// A value that is set while a caller waits for the soft timeout is fresh, not a
+// stand-in; the load, which nobody needs then, is given up.
+func TestB1SetBeforeTheSoftTimeout(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: time.Hour, SoftTimeout: 100 * ms})
+		g.Get(s.Context(), "k")
+		m.takes = time.Minute
+		s.at(2 * time.Second)
+		a := s.get(s.Context(), g, "k")
+		s.at(2050 * ms)
+		g.Set(s.Context(), "k", 70)
+		if r := s.want(a, 70, nil, 2100*ms); r.State != weir.StateFresh || r.Cause != nil || r.Age != 50*ms {
+			s.Errorf("State, Cause, Age = %v, %v, %v; want fresh, nil, 50ms", r.State, r.Cause, r.Age)
+		}
+		s.at(2100 * ms)
+		wantGauges(s, g, weir.Stats{})
+	})
+}
+
+func TestB5RefusalIsAnErrorAndNeverKept(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Name: "pool", Limit: 1, Queue: -1})
+		memo := weir.Backoff{Initial: time.Hour}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute, NegativeTTL: time.Hour, Limiter: c,
+			FailureMemo: weir.FailureMemo{Transient: memo, Permanent: memo, Overload: memo}})
+		first := s.get(s.Context(), g, "first")
+		calls := map[string]func() error{
+			"Get":     func() error { _, err := g.Get(s.Context(), "k"); return err },
+			"Refresh": func() error { return g.Refresh(s.Context(), "k").Err },
+			"GetMany": func() error { return g.GetMany(s.Context(), []string{"k"})["k"].Err },
+		}
+		for name, call := range calls {
+			err := call()
+			var refusal *limit.Error
+			if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || refusal.Limiter != "pool" || refusal.Reason != limit.QueueFull {
+				s.Errorf("%s = %v; want a refusal of the pool with RetryAfter", name, err)
+			}
+		}
+		if _, ok := g.Peek("k"); ok || s.now() != 0 {
+			s.Errorf("at %v: Peek finds something: %v; want refusals at once that leave nothing", s.now(), ok)
+		}
+		s.want(first, 1, nil, time.Second)
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 2*time.Second)
+		if st := g.Stats(); st.Refusals != 3 || st.LoadFailures != 0 || st.MemoHits != 0 || st.Loads != 2 {
+			s.Errorf("Refusals, LoadFailures, MemoHits, Loads = %d, %d, %d, %d; want 3, 0, 0, 2", st.Refusals, st.LoadFailures, st.MemoHits, st.Loads)
+		}
+	})
+}
+
+func TestB5StaleValueInPlaceOfARefusal(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1, Queue: -1})
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: 9 * time.Second, LoadTimeout: -1, Limiter: c})
+		g.Get(s.Context(), "k")
+		m.takes = 20 * time.Second
+		s.at(2 * time.Second)
+		other := s.get(s.Context(), g, "other")
+		var refusal *limit.Error
+		for range 3 {
+			r := g.GetResult(s.Context(), "k")
+			if r.Value != 1 || r.Err != nil || r.State != weir.StateStaleOnError || !errors.As(r.Cause, &refusal) || r.Age != 2*time.Second {
+				s.Errorf("Get = %+v; want 1, stale because of a refusal", r)
+			}
+		}
+		s.at(10 * time.Second) // beyond the window
+		if r := g.GetResult(s.Context(), "k"); !errors.As(r.Err, &refusal) {
+			s.Errorf("Get = %+v; want the refusal", r)
+		}
+		if n := g.Stats().Refusals; n != 4 {
+			s.Errorf("Refusals = %d; want 4", n)
+		}
+		s.want(other, 2, nil, 22*time.Second)
+	})
+}
+
+func TestB5HitsAndJoinersTakeNoPermit(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1, Queue: -1})
+		g := s.guard(m.load, weir.Options{TTL: time.Minute, Limiter: c})
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if v, err := g.Get(s.Context(), "k"); v != 1 || err != nil {
+					s.Errorf("Get = %d, %v; want 1, nil", v, err)
+				}
+			})
+		}
+		wg.Wait()
+		busy := s.get(s.Context(), g, "busy")
+		for range 1000 {
+			if v, err := g.Get(s.Context(), "k"); v != 1 || err != nil {
+				s.Errorf("hit while all permits are out = %d, %v; want 1, nil", v, err)
+			}
+		}
+		s.want(busy, 2, nil, 2*time.Second)
+		if st := c.Stats(); st.Admitted != 2 || st.Refused.Total() != 0 {
+			s.Errorf("%d admitted, %d refused; want 2, 0", st.Admitted, st.Refused.Total())
+		}
+	})
+}
+
+// One who leaves while its load waits for admission leaves the queue, too; that
+// is not a refusal. Its token comes back from a RateLimiter.
+func TestB5LeavingTheQueueIsNoRefusal(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		rate, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 0.001, Burst: 3})
+		if err != nil {
+			s.Fatal(err)
+		}
+		g := s.guard(m.load, weir.Options{Limiter: limit.All(rate, c)})
+		first := s.get(s.Context(), g, "first")
+		s.want(s.get(s.until(100*ms), g, "k"), 0, context.DeadlineExceeded, 100*ms)
+		s.at(100 * ms)
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
+		s.want(first, 1, nil, time.Second)
+		if st := g.Stats(); st.Refusals != 0 || st.Loads != 1 || st.Abandoned != 1 {
+			s.Errorf("Refusals, Loads, Abandoned = %d, %d, %d; want 0, 1, 1", st.Refusals, st.Loads, st.Abandoned)
+		}
+		if st := rate.Stats(); st.Returned != 1 || c.Stats().Left != 1 {
+			s.Errorf("%d tokens returned, %d left the queue; want 1, 1", st.Returned, c.Stats().Left)
+		}
+	})
+}
+
+// F3: a flight queues with the priority of its most important joiner, whatever
+// the caller who started it was.
+func TestF3FlightQueuesWithItsHighestPriority(t *testing.T) {
+	t.Skip("F3 is open: a flight queues with the priority of the caller who started it")
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		busy := true
+		g := s.guard(m.load, weir.Options{Limiter: limiterFunc(func(ctx context.Context) (limit.Permit, error) {
+			if busy && limit.PriorityOf(ctx) == limit.Background {
+				time.Sleep(100 * ms) // as a limiter might that lets it queue
+			}
+			return c.Acquire(ctx)
+		})})
+		busy = false
+		first := s.get(s.Context(), g, "first")
+		busy = true
+		background := s.get(limit.ContextWithPriority(s.Context(), limit.Background), g, "k")
+		s.at(50 * ms)
+		normal := s.get(s.Context(), g, "k")
+		s.want(first, 1, nil, time.Second)
+		s.want(normal, 2, nil, 2*time.Second)
+		s.want(background, 2, nil, 2*time.Second)
+	})
+}
+
+// F3: a caller whose wait for admission would outlast its deadline is refused
+// at once, and alone.
+func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
+	t.Skip("F3 is open: a flight queues without a deadline")
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		g := s.guard(m.load, weir.Options{Limiter: c})
+		s.want(s.get(s.Context(), g, "a"), 1, nil, time.Second) // a load takes 1 s: measured
+		b := s.get(s.Context(), g, "b")
+		hasty := s.get(s.until(1500*ms), g, "k") // its turn comes at 2 s
+		patient := s.get(s.Context(), g, "k")
+		s.want(hasty, 0, limit.ErrLimited, time.Second)
+		s.want(b, 2, nil, 2*time.Second)
+		s.want(patient, 3, nil, 3*time.Second)
+	})
+}

@@ -1,0 +1,767 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+type ctxKey struct{}
+
+func TestF1LoadHasTheFirstCallersValuesNotItsDeadline(t *testing.T) {
+	tell(t, func(s *story) {
+		type seen struct {
+			value    any
+			deadline time.Duration
+			err      error
+		}
+		loads := make(chan seen, 1)
+		g := s.guard(func(ctx context.Context, _ string) (int, error) {
+			time.Sleep(time.Second)
+			d, _ := ctx.Deadline()
+			loads <- seen{ctx.Value(ctxKey{}), d.Sub(s.start), ctx.Err()}
+			return 1, nil
+		}, weir.Options{})
+		first := s.get(context.WithValue(s.until(100*ms), ctxKey{}, "first"), g, "k")
+		second := s.get(context.WithValue(s.Context(), ctxKey{}, "second"), g, "k")
+		s.want(first, 0, context.DeadlineExceeded, 100*ms)
+		s.want(second, 1, nil, time.Second)
+		if got, want := <-loads, (seen{"first", weir.DefaultLoadTimeout, nil}); got != want {
+			s.Errorf("the load saw %v; want %v", got, want)
+		}
+	})
+}
+
+func TestF1LeaderCancelsFollowersLive(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		g := s.guard(m.load, weir.Options{})
+		ctx, hangUp := s.cancelable()
+		leader := s.get(ctx, g, "k")
+		var followers []*answer
+		for range 10 {
+			followers = append(followers, s.get(s.Context(), g, "k"))
+		}
+		s.at(100 * ms)
+		gone := errors.New("gone")
+		hangUp(gone)
+		s.want(leader, 0, gone, 100*ms)
+		for _, a := range followers {
+			if r := s.want(a, 1, nil, time.Second); !r.Joined || r.State != weir.StateLoaded {
+				s.Errorf("Joined, State = %v, %v; want true, loaded", r.Joined, r.State)
+			}
+		}
+		s.wantRuns(m, 1)
+		if n := g.Stats().Joins; n != 10 {
+			s.Errorf("Joins = %d; want 10", n)
+		}
+	})
+}
+
+func TestF2JoinersLeaveAtTheirOwnDeadlineWithTheirOwnCause(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 10 * time.Second, deaf: true}
+		g := s.guard(m.load, weir.Options{})
+		first := s.get(s.until(30*ms), g, "k")
+		var joiners []*answer
+		for i := range 10 {
+			joiners = append(joiners, s.get(s.until(time.Duration(20+i)*ms), g, "k"))
+		}
+		tooLate := errors.New("too late")
+		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, tooLate)
+		defer cancel()
+		caused := s.get(ctx, g, "k")
+		last := s.get(s.Context(), g, "k")
+		for i, a := range joiners {
+			s.want(a, 0, context.DeadlineExceeded, time.Duration(20+i)*ms)
+		}
+		s.want(first, 0, context.DeadlineExceeded, 30*ms)
+		if r := s.want(caused, 0, tooLate, time.Second); r.Err != tooLate {
+			s.Errorf("Err = %v; want the cause itself", r.Err)
+		}
+		s.want(last, 1, nil, 10*time.Second)
+	})
+}
+
+func TestF2EndedContextStartsAndJoinsNothing(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute})
+		gone := errors.New("gone")
+		ended, cancel := s.cancelable()
+		cancel(gone)
+		s.want(s.get(ended, g, "k"), 0, gone, 0)
+		s.want(s.ask(func() weir.Result[int] { return g.Refresh(ended, "k") }), 0, gone, 0)
+		s.want(s.ask(func() weir.Result[int] { return g.GetMany(ended, []string{"k"})["k"] }), 0, gone, 0)
+		s.wantRuns(m, 0)
+		running := s.get(s.Context(), g, "k")
+		s.want(s.get(ended, g, "k"), 0, gone, 0)
+		s.want(running, 1, nil, time.Second)
+		if v, err := g.Get(ended, "k"); v != 1 || err != nil {
+			s.Errorf("Get of a fresh value with an ended context = %d, %v; want 1, nil", v, err)
+		}
+		if n := g.Stats().Joins; n != 0 {
+			s.Errorf("Joins = %d; want 0", n)
+		}
+	})
+}
+
+func TestF3LastOfAThousandLeavesCancels(t *testing.T) {
+	tell(t, func(s *story) {
+		causes := make(chan error, 1)
+		g := s.guard(func(ctx context.Context, _ string) (int, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return 0, ctx.Err()
+		}, weir.Options{TTL: time.Minute, FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: time.Minute}}})
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			ctx := s.until(time.Duration(1+i) * ms)
+			wg.Go(func() { g.Get(ctx, "k") })
+		}
+		s.at(999 * ms)
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
+		s.at(1000 * ms)
+		wantGauges(s, g, weir.Stats{})
+		wg.Wait()
+		if err := <-causes; err != weir.ErrAbandoned {
+			s.Errorf("the load's cause = %v; want ErrAbandoned", err)
+		}
+		if st := g.Stats(); st.Loads != 1 || st.Abandoned != 1 || st.LoadFailures != 0 {
+			s.Errorf("Loads, Abandoned, LoadFailures = %d, %d, %d; want 1, 1, 0", st.Loads, st.Abandoned, st.LoadFailures)
+		}
+		if _, ok := g.Peek("k"); ok {
+			s.Error("an abandoned load left something in memory")
+		}
+	})
+}
+
+func TestF3Grace(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute, AbandonGrace: 300 * ms})
+		s.want(s.get(s.until(100*ms), g, "lost"), 0, context.DeadlineExceeded, 100*ms)
+		s.at(399 * ms)
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
+		s.at(400 * ms)
+		wantGauges(s, g, weir.Stats{})
+
+		s.want(s.get(s.until(500*ms), g, "kept"), 0, context.DeadlineExceeded, 500*ms) // its load began at 400
+		s.at(799 * ms)
+		rejoined := s.get(s.Context(), g, "kept") // at the last moment
+		s.want(rejoined, 2, nil, 1400*ms)
+		if !rejoined.Joined {
+			s.Error("Joined = false; want true")
+		}
+
+		s.want(s.get(s.until(2300*ms), g, "late"), 0, context.DeadlineExceeded, 2300*ms) // ends within the grace
+		s.at(2400 * ms)
+		if v, err := g.Get(s.Context(), "late"); v != 3 || err != nil {
+			s.Errorf("Get = %d, %v; want the value of the load that ended in its grace", v, err)
+		}
+		s.wantRuns(m, 3)
+	})
+}
+
+func TestF3NeverRunsToItsEndAndKeepsTheValue(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute, AbandonGrace: weir.Never})
+		s.want(s.get(s.until(100*ms), g, "k"), 0, context.DeadlineExceeded, 100*ms)
+		s.at(time.Second)
+		s.want(s.get(s.Context(), g, "k"), 1, nil, time.Second)
+		s.wantRuns(m, 1)
+	})
+}
+
+// A background flight counts the Guard as a joiner: that a caller joined it and
+// left changes nothing.
+func TestF3BackgroundFlightGoesOnWithoutJoiners(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Second})
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 0)
+		m.takes = 2 * time.Second
+		s.at(1500 * ms)
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 1500*ms) // stale; starts the refresh
+		s.at(2500 * ms)                                     // beyond the window
+		s.want(s.get(s.until(3*time.Second), g, "k"), 0, context.DeadlineExceeded, 3*time.Second)
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1, Refreshing: 1})
+		r := s.want(s.get(s.Context(), g, "k"), 2, nil, 3500*ms)
+		if !r.Joined {
+			s.Error("Joined = false; want true: a miss joins the background flight")
+		}
+		s.wantRuns(m, 2)
+	})
+}
+
+func TestF3FlightLeftAtTheSoftTimeoutGoesOn(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: time.Minute, SoftTimeout: 100 * ms})
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 0)
+		m.takes = time.Second
+		s.at(2 * time.Second)
+		left := s.get(s.Context(), g, "k")
+		quitter := s.get(s.until(2050*ms), g, "k")
+		s.want(quitter, 0, context.DeadlineExceeded, 2050*ms)
+		var soft *weir.TimeoutError
+		if r := s.want(left, 1, nil, 2100*ms); r.State != weir.StateStaleOnError || !errors.As(r.Cause, &soft) || !soft.Soft {
+			s.Errorf("State, Cause = %v, %v; want stale on error, the soft timeout", r.State, r.Cause)
+		}
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 2100*ms) // the soft timeout counts from the load's start
+		// One who is too impatient even for that, now the only one on it.
+		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.until(2500*ms), "k") }), 0, context.DeadlineExceeded, 2500*ms)
+		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
+		s.at(3 * time.Second)
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 3*time.Second)
+		s.wantRuns(m, 2)
+	})
+}
+
+// Only the hard timeout and Close end a flight that the Guard itself is on.
+func TestF3HardTimeoutAndCloseEndThePinned(t *testing.T) {
+	for name, end := range map[string]struct {
+		cause error
+		at    time.Duration
+	}{
+		"hard timeout": {context.DeadlineExceeded, 5 * time.Second},
+		"close":        {weir.ErrClosed, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				causes := make(chan error, 2)
+				hang := false
+				g := s.guard(func(ctx context.Context, _ string) (int, error) {
+					if hang {
+						<-ctx.Done()
+						if s.now() != end.at {
+							s.Errorf("ended at %v; want %v", s.now(), end.at)
+						}
+						causes <- context.Cause(ctx)
+					}
+					return 1, nil
+				}, weir.Options{TTL: time.Second, StaleWhileRevalidate: 2 * time.Second, StaleIfError: time.Minute, SoftTimeout: 100 * ms, LoadTimeout: 3 * time.Second})
+				g.Get(s.Context(), "background")
+				hang = true
+				s.at(2 * time.Second)
+				g.Get(s.Context(), "background")
+				wantGauges(s, g, weir.Stats{Flights: 1, Running: 1, Refreshing: 1})
+				if end.cause == weir.ErrClosed {
+					s.at(end.at)
+					g.Close(s.Context())
+				} else {
+					s.at(3500 * ms)
+					s.want(s.get(s.Context(), g, "background"), 1, nil, 3500*ms) // past its soft timeout
+				}
+				if err := <-causes; !errors.Is(err, end.cause) {
+					s.Errorf("cause = %v; want %v", err, end.cause)
+				}
+			})
+		})
+	}
+}
+
+// A live caller comes after the last waiter left a load that is slow to notice.
+func TestF4CallerAfterAbandonmentLoadsAnew(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 2 * time.Second, deaf: true}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute})
+		s.want(s.get(s.until(100*ms), g, "k"), 0, context.DeadlineExceeded, 100*ms)
+		wantGauges(s, g, weir.Stats{Running: 1})
+		m.takes = time.Second
+		live := s.get(s.Context(), g, "k")
+		s.want(live, 2, nil, 1100*ms)
+		if live.Joined {
+			s.Error("Joined = true; want false")
+		}
+		s.at(3 * time.Second) // the first load has returned; its value is older
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 3*time.Second)
+		s.wantRuns(m, 2)
+	})
+}
+
+// Without a TTL no caller gets a result that is older than itself: 64 callers
+// in a loop for 700 ms, with a load of 2 ms.
+func TestF4NoZombie(t *testing.T) {
+	type stamp struct {
+		load int64
+		end  time.Time
+	}
+	tell(t, func(s *story) {
+		var loads, seen atomic.Int64 // seen: the last load whose result a caller has
+		g := guardFrom(s, weir.Source[string, stamp]{Load: func(context.Context, string) (stamp, error) {
+			n := loads.Add(1)
+			time.Sleep(2 * ms)
+			return stamp{n, time.Now()}, nil
+		}}, weir.Options{})
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				for s.now() < 700*ms {
+					time.Sleep(time.Duration(rand.IntN(3*8)) * ms / 8)
+					before, called := seen.Load(), time.Now()
+					r, err := g.Get(s.Context(), "k")
+					if err != nil || r.load <= before || r.end.Before(called) {
+						s.Errorf("caller %d: result %d of %v, %v; called at %v, after a caller had %d", i, r.load, r.end, err, called, before)
+					}
+					if took := time.Since(called); took > 2*ms {
+						s.Errorf("caller %d: %v; want 2ms at most", i, took)
+					}
+					for v := before; v < r.load && !seen.CompareAndSwap(v, r.load); v = seen.Load() {
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := loads.Load(); n < 100 || n > 351 {
+			s.Errorf("%d loads; want at most one at a time", n)
+		}
+	})
+}
+
+func TestF4NoDoomedJoin(t *testing.T) {
+	tell(t, func(s *story) {
+		g := s.guard((&mill{takes: 2 * ms}).load, weir.Options{})
+		var wg sync.WaitGroup
+		for range 32 {
+			wg.Go(func() { // these hang up too early, again and again
+				for s.now() < 200*ms {
+					ctx, cancel := context.WithTimeout(s.Context(), time.Duration(rand.IntN(3))*ms/2)
+					g.Get(ctx, "k")
+					cancel()
+					time.Sleep(time.Duration(1+rand.IntN(8)) * ms / 8)
+				}
+			})
+			wg.Go(func() {
+				for s.now() < 200*ms {
+					if _, err := g.Get(s.Context(), "k"); err != nil {
+						s.Errorf("Get of a patient caller: %v; want nil", err)
+					}
+					time.Sleep(time.Duration(1+rand.IntN(32)) * ms / 8)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// The function has returned and a hook of the Guard's still runs: the result is
+// older than who comes now.
+func TestF4SettlingFlightIsNotJoined(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"without a TTL": 0, "with a TTL": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				m := &mill{}
+				var weighing atomic.Int64
+				weighing.Store(int64(time.Second))
+				g := guardFrom(s, weir.Source[string, int]{Load: m.load, Weigh: func(string, int) uint32 {
+					time.Sleep(time.Duration(weighing.Load()))
+					return 1
+				}}, weir.Options{TTL: ttl, MaxWeight: 1 << 20})
+				first := s.get(s.Context(), g, "k")
+				s.at(100 * ms)
+				hasty := s.get(s.until(200*ms), g, "k")
+				late := s.get(s.Context(), g, "k")
+				many := s.ask(func() weir.Result[int] { return g.GetMany(s.Context(), []string{"k"})["k"] })
+				refresh := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") })
+				weighing.Store(0)
+				s.want(hasty, 0, context.DeadlineExceeded, 200*ms)
+				s.want(first, 1, nil, time.Second)
+				for _, a := range []*answer{late, many, refresh} {
+					<-a.done
+					if needsNew := ttl == 0 || a == refresh; a.at != time.Second || needsNew && a.Value < 2 {
+						s.Errorf("late caller: %d at %v; want a newer value than 1 at 1s", a.Value, a.at)
+					}
+				}
+				if n := m.runs.Load(); ttl > 0 && n != 2 {
+					s.Errorf("%d loads; want 2, the second by Refresh", n)
+				}
+			})
+		})
+	}
+}
+
+// F5: between commit and the flight's leaving the table no second load starts,
+// nor between a caller's look at memory and the table's lock.
+func TestF5OneLoadForAllWhoEverAsk(t *testing.T) {
+	tell(t, func(s *story) {
+		var loads [50]atomic.Int32
+		g := guardFrom(s, weir.Source[int, int]{Load: func(_ context.Context, key int) (int, error) {
+			loads[key].Add(1)
+			return key, nil // at once, so that callers are everywhere on their way
+		}}, weir.Options{TTL: time.Hour})
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for key := range loads {
+					if v, err := g.Get(s.Context(), key); v != key || err != nil {
+						s.Errorf("Get(%d) = %d, %v; want the key, nil", key, v, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for key := range loads {
+			if n := loads[key].Load(); n != 1 {
+				s.Errorf("%d loads of key %d; want 1", n, key)
+			}
+		}
+	})
+}
+
+// A slyCtx runs a function when it is first asked whether it has ended, which a
+// call does between its look at memory and the table's lock.
+type slyCtx struct {
+	context.Context
+	first *sync.Once
+	do    func()
+}
+
+func (c slyCtx) Err() error {
+	c.first.Do(c.do)
+	return c.Context.Err()
+}
+
+func TestF5LoadEndsBetweenTheLookAndTheLock(t *testing.T) {
+	for way, call := range ways {
+		if way == "Refresh" {
+			continue // does not look
+		}
+		t.Run(way, func(t *testing.T) {
+			tell(t, func(s *story) {
+				m := &mill{}
+				g := s.guard(m.load, weir.Options{TTL: time.Hour})
+				g.Get(s.Context(), "other")
+				ctx := slyCtx{s.Context(), new(sync.Once), func() { g.Get(s.Context(), "k") }}
+				if r := call(g, ctx); r.Value != 2 || r.Err != nil {
+					s.Errorf("%s = %d, %v; want 2, nil", way, r.Value, r.Err)
+				}
+				s.wantRuns(m, 2)
+			})
+		})
+	}
+}
+
+func TestF5OneThousandCallersOneLoad(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: ms}
+		g := s.guard(m.load, weir.Options{TTL: time.Hour})
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if v, err := g.Get(s.Context(), "k"); v != 1 || err != nil {
+					s.Errorf("Get = %d, %v; want 1, nil", v, err)
+				}
+			})
+		}
+		wg.Wait()
+		s.wantRuns(m, 1)
+		if st := g.Stats(); st.Joins+st.Hits != 999 {
+			s.Errorf("Joins + Hits = %d + %d; want 999", st.Joins, st.Hits)
+		}
+	})
+}
+
+// wantLoads asks for all keys at once, and compares how many loads there were.
+func wantLoads[K comparable](t *testing.T, name string, want int, keys ...K) {
+	t.Run(name, func(t *testing.T) {
+		tell(t, func(s *story) {
+			var n atomic.Int32
+			g := guardFrom(s, weir.Source[K, K]{Load: func(_ context.Context, key K) (K, error) {
+				n.Add(1)
+				time.Sleep(ms)
+				return key, nil
+			}}, weir.Options{TTL: time.Minute})
+			for range 2 { // by a load, then from memory
+				var wg sync.WaitGroup
+				for _, key := range keys {
+					wg.Go(func() {
+						if got, err := g.Get(s.Context(), key); got != key || err != nil {
+							s.Errorf("Get(%#v) = %#v, %v; want the key, nil", key, got, err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			if many := g.GetMany(s.Context(), keys); len(many) != want {
+				s.Errorf("GetMany has %d results; want %d", len(many), want)
+			}
+			if n.Load() != int32(want) {
+				s.Errorf("%d loads; want %d", n.Load(), want)
+			}
+		})
+	})
+}
+
+func TestF7KeysAreComparedNotPrinted(t *testing.T) {
+	type pair struct{ tenant, user string }
+	type named string
+	a, b := pair{"a b", "c"}, pair{"a", "b c"}
+	if fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Fatalf("%v and %v print differently: the test proves nothing", a, b)
+	}
+	one, other := 1, 1
+	wantLoads(t, "structs that print alike", 2, a, b, pair{"a b", "c"})
+	wantLoads(t, "arrays", 2, [2]string{"a", ""}, [2]string{"", "a"}, [2]string{"a", ""})
+	wantLoads[any](t, "interfaces", 6, 1, int64(1), "1", named("1"), a, a, 1, nil, nil)
+	wantLoads(t, "pointers", 2, &one, &other, &one)
+	wantLoads(t, "floats", 2, 0.0, math.Copysign(0, -1), math.Inf(1))
+}
+
+func TestF7KeyUnequalToItself(t *testing.T) {
+	type key struct {
+		tenant string
+		score  float64
+	}
+	tell(t, func(s *story) {
+		g := guardFrom(s, weir.Source[any, int]{Load: func(context.Context, any) (int, error) {
+			s.Error("a load for a key that nobody can find again")
+			return 0, nil
+		}}, weir.Options{TTL: time.Minute})
+		for _, nan := range []any{math.NaN(), key{"a", math.NaN()}, [1]float64{math.NaN()}} {
+			calls := map[string]func() error{
+				"Get":        func() error { _, err := g.Get(s.Context(), nan); return err },
+				"GetResult":  func() error { return g.GetResult(s.Context(), nan).Err },
+				"Refresh":    func() error { return g.Refresh(s.Context(), nan).Err },
+				"Set":        func() error { return g.Set(s.Context(), nan, 1) },
+				"Invalidate": func() error { return g.Invalidate(s.Context(), nan) },
+				"Expire":     func() error { return g.Expire(s.Context(), nan) },
+				"GetMany": func() error {
+					for _, r := range g.GetMany(s.Context(), []any{nan}) {
+						return r.Err
+					}
+					return nil
+				},
+			}
+			for name, call := range calls {
+				if err := call(); err != weir.ErrKey {
+					s.Errorf("%s(%v) = %v; want ErrKey", name, nan, err)
+				}
+			}
+			if _, ok := g.Peek(nan); ok {
+				s.Errorf("Peek(%v) found something", nan)
+			}
+		}
+		if n := g.Stats().Entries; n != 0 {
+			s.Errorf("Entries = %d; want 0", n)
+		}
+	})
+}
+
+// A key that has no == panics in the caller, as in a map, and holds no lock
+// then.
+func TestF7IncomparableKeyPanicsInTheCaller(t *testing.T) {
+	tell(t, func(s *story) {
+		g := guardFrom(s, weir.Source[any, int]{Load: func(context.Context, any) (int, error) { return 1, nil }}, weir.Options{TTL: time.Minute})
+		bad := any([]int{1})
+		for name, call := range map[string]func(){
+			"Get":        func() { g.Get(s.Context(), bad) },
+			"GetMany":    func() { g.GetMany(s.Context(), []any{bad}) },
+			"Refresh":    func() { g.Refresh(s.Context(), bad) },
+			"Peek":       func() { g.Peek(bad) },
+			"Set":        func() { g.Set(s.Context(), bad, 1) },
+			"Invalidate": func() { g.Invalidate(s.Context(), bad) },
+			"Expire":     func() { g.Expire(s.Context(), bad) },
+		} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						s.Errorf("%s did not panic", name)
+					}
+				}()
+				call()
+			}()
+			if v, err := g.Get(s.Context(), "k"); v != 1 || err != nil {
+				s.Errorf("Get after %s = %d, %v; want 1, nil", name, v, err)
+			}
+		}
+	})
+}
+
+// Ten callers of a load that fails after 300 ms: 300 ms and one load.
+func TestF8OneFailureForAll(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 300 * ms, err: errDown}
+		g := s.guard(m.load, weir.Options{TTL: time.Minute})
+		var all []*answer
+		for range 10 {
+			all = append(all, s.get(s.Context(), g, "k"))
+		}
+		for _, a := range all {
+			if r := s.want(a, 0, errDown, 300*ms); r.Err != errDown || r.State != weir.StateNone {
+				s.Errorf("Err, State = %v, %v; want the error itself, none", r.Err, r.State)
+			}
+		}
+		s.wantRuns(m, 1)
+		if n := g.Stats().LoadFailures; n != 1 {
+			s.Errorf("LoadFailures = %d; want 1", n)
+		}
+	})
+}
+
+// TestF9NestedLoads asks for keys from within loads, by every way.
+func TestF9NestedLoads(t *testing.T) {
+	type guard = weir.Guard[string, int]
+	get := func(g *guard, ctx context.Context, key string) error { _, err := g.Get(ctx, key); return err }
+	for name, row := range map[string]struct {
+		nested func(g *guard, ctx context.Context, key string) error
+		want   error
+	}{
+		"direct": {get, weir.ErrRecursive},
+		"derived context": {func(g *guard, ctx context.Context, key string) error {
+			ctx, cancel := context.WithTimeout(context.WithValue(ctx, ctxKey{}, 1), time.Hour)
+			defer cancel()
+			return get(g, context.WithoutCancel(ctx), key)
+		}, weir.ErrRecursive},
+		"GetResult": {func(g *guard, ctx context.Context, key string) error { return g.GetResult(ctx, key).Err }, weir.ErrRecursive},
+		"Refresh":   {func(g *guard, ctx context.Context, key string) error { return g.Refresh(ctx, key).Err }, weir.ErrRecursive},
+		"GetMany": {func(g *guard, ctx context.Context, key string) error {
+			r := g.GetMany(ctx, []string{"leaf", key})
+			if r["leaf"].Err != nil || r["leaf"].Value != 4 {
+				return errors.New("the other key was not loaded")
+			}
+			return r[key].Err
+		}, weir.ErrRecursive},
+		"on another goroutine": {func(g *guard, ctx context.Context, key string) error {
+			err := make(chan error)
+			go func() { err <- get(g, ctx, key) }()
+			return <-err
+		}, weir.ErrRecursive},
+		"through another key": {func(g *guard, ctx context.Context, key string) error { return get(g, ctx, "by way of "+key) }, weir.ErrRecursive},
+		"another key":         {func(g *guard, ctx context.Context, _ string) error { return get(g, ctx, "leaf") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				var g *guard
+				g = s.guard(func(ctx context.Context, key string) (int, error) {
+					if key == "leaf" {
+						return 4, nil
+					}
+					if via, ok := strings.CutPrefix(key, "by way of "); ok {
+						return 0, get(g, ctx, via)
+					}
+					return 1, row.nested(g, ctx, key)
+				}, weir.Options{})
+				if _, err := g.Get(s.Context(), "k"); err != row.want || s.now() != 0 {
+					s.Errorf("error within the load = %v at %v; want %v at once", err, s.now(), row.want)
+				}
+			})
+		})
+	}
+}
+
+// A load may ask for its own key where it does not wait for itself: in memory,
+// in another Guard, or when it was given up long ago.
+func TestF9NoFalseAlarm(t *testing.T) {
+	tell(t, func(s *story) {
+		other := s.guard((&mill{}).load, weir.Options{})
+		var g *weir.Guard[string, int]
+		slow := false
+		g = s.guard(func(ctx context.Context, key string) (int, error) {
+			if slow {
+				time.Sleep(2 * time.Second) // its caller has left meanwhile
+				slow = false
+				return g.Get(context.WithoutCancel(ctx), key)
+			}
+			if _, err := other.Get(ctx, key); err != nil {
+				s.Errorf("Get of the same key of another Guard: %v", err)
+			}
+			if err := g.Set(ctx, key, 7); err != nil {
+				s.Errorf("Set in a load: %v", err)
+			}
+			return g.Get(ctx, key)
+		}, weir.Options{TTL: time.Minute})
+		r := s.want(s.get(s.Context(), g, "set"), 7, nil, 0)
+		if !r.Superseded {
+			s.Error("Superseded = false; want true: the load has set its own key")
+		}
+		slow = true
+		s.want(s.get(s.until(time.Second), g, "k"), 0, context.DeadlineExceeded, time.Second)
+		s.at(2 * time.Second)
+		if v, ok := g.Peek("k"); !ok || v.Value != 7 {
+			s.Errorf("Peek = %v, %v; want what the load of an abandoned load has set", v.Value, ok)
+		}
+	})
+}
+
+// A cycle over two callers' loads is not seen; it ends by timeout.
+func TestF9CycleOverTwoCallersEndsByTimeout(t *testing.T) {
+	tell(t, func(s *story) {
+		var g *weir.Guard[string, int]
+		g = s.guard(func(ctx context.Context, key string) (int, error) {
+			time.Sleep(ms)
+			return g.Get(ctx, map[string]string{"a": "b", "b": "a"}[key])
+		}, weir.Options{LoadTimeout: time.Second})
+		a, b := s.get(s.Context(), g, "a"), s.get(s.Context(), g, "b")
+		s.want(a, 0, context.DeadlineExceeded, time.Second)
+		s.want(b, 0, context.DeadlineExceeded, time.Second)
+	})
+}
+
+// While a load hangs nothing else waits: hits, misses and writes of other keys,
+// writes of the same key, and Stats.
+func TestNoLockIsHeldDuringALoad(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{TTL: time.Hour})
+		for i := range 100 {
+			g.Get(s.Context(), fmt.Sprint(i))
+		}
+		m.takes, m.deaf = time.Minute, true
+		hung := s.get(s.Context(), g, "hung")
+		m.takes = 0
+		for i := range 100 {
+			if v, err := g.Get(s.Context(), fmt.Sprint(i)); v != i+1 || err != nil {
+				s.Errorf("hit of %d = %d, %v; want %d, nil", i, v, err, i+1)
+			}
+		}
+		g.Get(s.Context(), "miss")
+		g.GetMany(s.Context(), []string{"a", "b", "1"})
+		g.Refresh(s.Context(), "1")
+		for name, err := range map[string]error{
+			"Set":            g.Set(s.Context(), "2", 2),
+			"Set, same key":  g.Set(s.Context(), "hung", -1),
+			"Invalidate":     g.Invalidate(s.Context(), "3", "hung"),
+			"Expire":         g.Expire(s.Context(), "4", "hung"),
+			"InvalidateTags": g.InvalidateTags(s.Context(), "tag"),
+			"Clear":          g.Clear(s.Context()),
+		} {
+			if err != nil {
+				s.Errorf("%s = %v; want nil", name, err)
+			}
+		}
+		wantGauges(s, g, weir.Stats{Running: 1})
+		synctest.Wait()
+		if s.now() != 0 {
+			s.Errorf("all this took %v; want no time", s.now())
+		}
+		s.want(hung, 0, context.DeadlineExceeded, 30*time.Second)
+		s.at(time.Minute)
+	})
+}
+
+// Instants count from the load's end, so a load that takes longer than the TTL
+// still makes a fresh value.
+func TestLoadLongerThanTheTTL(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 10 * time.Second}
+		g := s.guard(m.load, weir.Options{TTL: time.Second})
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 10*time.Second)
+		s.at(10999 * ms)
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 10999*ms)
+		s.at(11 * time.Second)
+		s.want(s.get(s.Context(), g, "k"), 2, nil, 21*time.Second)
+		s.wantRuns(m, 2)
+	})
+}

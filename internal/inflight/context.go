@@ -1,0 +1,85 @@
+package inflight
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// A loadContext is the context of one load. It carries the values of the
+// caller that started the load, never that caller's deadline or cancellation,
+// and ends when the load is final.
+type loadContext struct {
+	values context.Context // asked for values only
+	origin context.Context // what values was at first: the way to the loads that this one descends from
+	stop   context.Context // a *cancelCtx of package context, so that children need no goroutine
+	cancel context.CancelCauseFunc
+
+	deadline time.Time // written by the load's goroutine before the function runs
+	expired  atomic.Bool
+	load     member // the load that this is the context of
+}
+
+// A member tells whether a load is the one for a key in a table. It lets the
+// chain of contexts of nested loads be searched without knowing their types.
+type member interface {
+	runs(table, key any) bool
+}
+
+// ancestorKey finds the innermost loadContext that a context descends from.
+type ancestorKey struct{}
+
+func (c *loadContext) init(values context.Context, load member) {
+	c.values, c.origin = values, values
+	c.load = load
+	c.stop, c.cancel = context.WithCancelCause(context.Background())
+}
+
+// Deadline returns the instant of the hard timeout, if the load has one.
+func (c *loadContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Done is closed when the load is final.
+func (c *loadContext) Done() <-chan struct{} { return c.stop.Done() }
+
+// Err is DeadlineExceeded after the hard timeout. The contexts derived from
+// this one say Canceled in that case, because package context cannot be told
+// otherwise; the cause is right in both.
+func (c *loadContext) Err() error {
+	err := c.stop.Err()
+	if err != nil && c.expired.Load() {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// String spares those who print a context, mocks and loggers, a walk through the
+// load and its table, which would race with the joiners.
+func (c *loadContext) String() string { return "weir.load" }
+
+// Value asks stop first: it answers package context's private key, with which
+// context.Cause and derived contexts find the right cancellation. The caller's
+// own cancellation, in values, must not be found.
+func (c *loadContext) Value(key any) any {
+	if _, ok := key.(ancestorKey); ok {
+		return c
+	}
+	if v := c.stop.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// descends reports whether ctx was given to the load that runs key in table,
+// or to a load that this one started, and so on.
+func descends(ctx context.Context, table, key any) bool {
+	for {
+		c, ok := ctx.Value(ancestorKey{}).(*loadContext)
+		if !ok {
+			return false
+		}
+		if c.load.runs(table, key) {
+			return true
+		}
+		ctx = c.origin
+	}
+}

@@ -1,0 +1,183 @@
+package inflight
+
+import (
+	"context"
+	"time"
+)
+
+// Flights returns the load's flights, in the order of the keys.
+func (l *Load[K, V]) Flights() []*Flight[K, V] { return l.flights }
+
+// Joined tells how many callers were ever on f. It is final when the load is.
+func (f *Flight[K, V]) Joined() int { return f.joined }
+
+// SupersededLocked reports whether a write or an invalidation has taken f off
+// the table. The table's lock must be held, or the load be final.
+func (f *Flight[K, V]) SupersededLocked() bool { return f.detached }
+
+// Settling reports whether the load's function has returned and its result is
+// about to be made final. Who comes now must not be handed it, since it is
+// older than the call: wait for Done, then look again.
+func (l *Load[K, V]) Settling() bool { return l.settling.Load() }
+
+// JoinersLocked tells how many callers wait now. The table's lock must be
+// held.
+func (l *Load[K, V]) JoinersLocked() int { return l.joiners }
+
+// FinalLocked reports whether the load is final. The table's lock must be
+// held.
+func (l *Load[K, V]) FinalLocked() bool { return l.final }
+
+// PinLocked makes the owner a joiner, until the load is final. The table's
+// lock must be held.
+func (l *Load[K, V]) PinLocked() { l.pinned = true }
+
+// PinnedLocked reports whether the owner is a joiner. The table's lock must be
+// held.
+func (l *Load[K, V]) PinnedLocked() bool { return l.pinned }
+
+// Return notes that the function has returned. It is called on the load's
+// goroutine, once, also after a panic or Goexit, before SettleLocked.
+func (l *Load[K, V]) Return() { l.settling.Store(true) }
+
+// SettleLocked ends the load on its own goroutine. It reports whether the
+// result counts: it is false when the load was final before its function
+// returned (abandoned, timed out or closed). If it counts, Value and Err of
+// the flights must have been written. After Unlock the caller must End l. The
+// table's lock must be held.
+func (l *Load[K, V]) SettleLocked() bool {
+	l.returned = true
+	l.prev.next, l.next.prev = l.next, l.prev
+	l.prev, l.next = nil, nil // whoever keeps l's context keeps l, but no other load
+	l.table.running--
+	return l.finishLocked()
+}
+
+// ReturnedLocked reports whether the load's function has returned and
+// SettleLocked was called. The table's lock must be held.
+func (l *Load[K, V]) ReturnedLocked() bool { return l.returned }
+
+// FailLocked makes the load final with err for every flight while its function
+// still runs. It reports whether it was not final before; then, after Unlock,
+// the caller must End or Expire l. The table's lock must be held.
+func (l *Load[K, V]) FailLocked(err error) bool {
+	if l.final {
+		return false
+	}
+	for _, f := range l.flights {
+		f.Err = err
+	}
+	return l.finishLocked()
+}
+
+// finishLocked makes l final and takes its flights off the table. The table's
+// lock must be held.
+func (l *Load[K, V]) finishLocked() bool {
+	if l.final {
+		return false
+	}
+	l.final = true
+	l.stopGraceLocked()
+	for _, f := range l.flights {
+		if !f.detached {
+			delete(l.table.flights, f.Key)
+		}
+	}
+	return true
+}
+
+// End cancels the context of a final load with cause, which wakes all who
+// wait. A nil cause is context.Canceled.
+func (l *Load[K, V]) End(cause error) { l.cancel(cause) }
+
+// Expire is End for the hard timeout: the load's context says
+// DeadlineExceeded.
+func (l *Load[K, V]) Expire(cause error) {
+	l.expired.Store(true)
+	l.cancel(cause)
+}
+
+// Wait waits until f's load is final or ctx ends, whichever is first; a result
+// that is ready wins. When ctx ended the caller has left the flight, and the
+// cause is returned.
+func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
+	done := f.Load.Done()
+	if ctx.Done() == nil {
+		<-done
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	if f.Leave(grace) {
+		return context.Cause(ctx)
+	}
+	<-done // final, so it is closed or about to be
+	return nil
+}
+
+// Leave takes one caller off f. It reports false if the load was final
+// already, in which case the result is there to take.
+//
+// The last one out decides what becomes of the load. With no grace it also
+// takes the flights off the table, under the same lock, or a new caller could
+// join a load that is already lost:
+//
+//	A: ctx ends; A is the last joiner and cancels the load
+//	B: finds the flight in the table and joins it
+//	B: receives A's cancellation, though B's own ctx is fine
+func (f *Flight[K, V]) Leave(grace time.Duration) bool {
+	l := f.Load
+	l.table.mu.Lock()
+	if l.final {
+		l.table.mu.Unlock()
+		return false
+	}
+	l.joiners--
+	if l.joiners > 0 || l.pinned || grace < 0 {
+		l.table.mu.Unlock()
+		return true
+	}
+	if grace > 0 {
+		l.stopGraceLocked()
+		l.departures++
+		n := l.departures
+		l.grace = time.AfterFunc(grace, func() { l.abandon(n) })
+		l.table.mu.Unlock()
+		return true
+	}
+	l.abandonLocked()
+	l.table.mu.Unlock()
+	l.End(ErrAbandoned)
+	return true
+}
+
+// abandon cancels l unless somebody has joined it since its nth departure. It
+// does not matter whether they have left again: then a later abandon is due.
+func (l *Load[K, V]) abandon(n uint64) {
+	l.table.mu.Lock()
+	lost := l.joiners == 0 && !l.pinned && l.departures == n && l.abandonLocked()
+	l.table.mu.Unlock()
+	if lost {
+		l.End(ErrAbandoned)
+	}
+}
+
+// stopGraceLocked stops the timer of the last departure, which would keep l
+// in memory until it fires. The table's lock must be held.
+func (l *Load[K, V]) stopGraceLocked() {
+	if l.grace != nil {
+		l.grace.Stop()
+	}
+}
+
+// abandonLocked makes l final with ErrAbandoned. The table's lock must be held.
+func (l *Load[K, V]) abandonLocked() bool {
+	if !l.FailLocked(ErrAbandoned) {
+		return false
+	}
+	l.table.abandoned++
+	return true
+}

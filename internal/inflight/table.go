@@ -1,0 +1,218 @@
+package inflight
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Table holds the flights that may be joined, at most one a key. The zero
+// Table is ready to use.
+//
+// Its lock is the owner's lock too: what must happen in one step with a change
+// of the table (a look at the store, a write to it) is done between Lock and
+// Unlock. Nothing of the user's runs under it.
+type Table[K comparable, V any] struct {
+	mu      sync.Mutex
+	flights map[K]*Flight[K, V] // guarded by mu; never holds a final flight
+	live    Load[K, V]          // guarded by mu; root of the ring of loads whose function has not returned
+	running int                 // guarded by mu; length of that ring
+
+	abandoned uint64 // guarded by mu; loads that were cancelled because nobody waited
+}
+
+// A Flight is the answer for one key of a running load.
+type Flight[K comparable, V any] struct {
+	Key  K
+	Load *Load[K, V]
+
+	// Value and Err are written before the load is final and read after.
+	Value V
+	Err   error
+
+	joined   int  // guarded by Table.mu: callers that were ever on this flight
+	detached bool // guarded by Table.mu: superseded; later callers start anew
+}
+
+// A Load is one run of a function.
+type Load[K comparable, V any] struct {
+	loadContext
+	table   *Table[K, V]
+	flights []*Flight[K, V] // not changed after the start
+
+	// Seq and Began are the owner's, written at the start: the number of
+	// invalidations it had seen, and the time. Overdue, too, is the owner's:
+	// guarded by Table.mu, the hard timeout has passed; and so is Observed, the
+	// context that the function was given, for who links to it.
+	Seq      uint64
+	Began    int64
+	Overdue  bool
+	Observed context.Context
+
+	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
+	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
+	final      bool        // guarded by Table.mu
+	returned   bool        // guarded by Table.mu: the function has returned, its goroutine is about to end
+	departures uint64      // guarded by Table.mu: how often joiners fell to zero
+	grace      *time.Timer // guarded by Table.mu: since the last time they did
+	settling   atomic.Bool // the function has returned; not under the lock, so that it is seen at once
+
+	prev, next *Load[K, V] // guarded by Table.mu: the ring of live loads
+}
+
+// single is a load of one key: one allocation for all of it.
+type single[K comparable, V any] struct {
+	Load[K, V]
+	flight [1]Flight[K, V]
+	list   [1]*Flight[K, V]
+}
+
+// Lock locks the table.
+func (t *Table[K, V]) Lock() { t.mu.Lock() }
+
+// Unlock unlocks the table.
+func (t *Table[K, V]) Unlock() { t.mu.Unlock() }
+
+// FindLocked returns the flight for key that a caller may join, or nil. A
+// flight whose Settling is true must not be joined. t.mu must be held.
+func (t *Table[K, V]) FindLocked(key K) *Flight[K, V] { return t.flights[key] }
+
+// StartLocked puts a load for key into the table, with the caller as its first
+// joiner, or with nobody on it but the owner when pinned. The load's context
+// gets its values from ctx. The owner must run the function and end with
+// SettleLocked. t.mu must be held, and key must have no flight.
+func (t *Table[K, V]) StartLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
+	s := &single[K, V]{}
+	s.flight[0].Key = key
+	s.list[0] = &s.flight[0]
+	s.flights = s.list[:]
+	t.addLocked(&s.Load, ctx, pinned)
+	return &s.Load
+}
+
+// StartManyLocked is StartLocked for several keys that one function call
+// loads. The caller joins each of them.
+func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool) *Load[K, V] {
+	l := &Load[K, V]{flights: make([]*Flight[K, V], len(keys))}
+	flights := make([]Flight[K, V], len(keys))
+	for i, key := range keys {
+		flights[i].Key = key
+		l.flights[i] = &flights[i]
+	}
+	t.addLocked(l, ctx, pinned)
+	return l
+}
+
+// addLocked enters l and its flights. t.mu must be held.
+func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool) {
+	l.init(ctx, l)
+	l.table = t
+	l.pinned = pinned
+	if t.flights == nil {
+		t.flights = make(map[K]*Flight[K, V])
+		t.live.prev, t.live.next = &t.live, &t.live
+	}
+	for _, f := range l.flights {
+		f.Load = l
+		t.flights[f.Key] = f
+		if !pinned {
+			f.JoinLocked()
+		}
+	}
+	l.prev, l.next = t.live.prev, &t.live
+	l.prev.next, l.next.prev = l, l
+	t.running++
+}
+
+// JoinLocked makes the caller a joiner of f. The table's lock must be held.
+func (f *Flight[K, V]) JoinLocked() {
+	f.joined++
+	f.Load.joiners++
+}
+
+// DetachLocked takes the flight of key off the table: it goes on for those who
+// wait for it, is marked superseded, and later callers start anew. It reports
+// whether there was one. t.mu must be held.
+func (t *Table[K, V]) DetachLocked(key K) bool {
+	f := t.flights[key]
+	if f == nil {
+		return false
+	}
+	f.detached = true
+	delete(t.flights, key)
+	return true
+}
+
+// DetachAllLocked is DetachLocked for every key. It returns how many flights
+// there were. t.mu must be held.
+func (t *Table[K, V]) DetachAllLocked() int {
+	n := len(t.flights)
+	for _, f := range t.flights {
+		f.detached = true
+	}
+	clear(t.flights)
+	return n
+}
+
+// LenLocked returns the number of flights that may be joined. t.mu must be
+// held.
+func (t *Table[K, V]) LenLocked() int { return len(t.flights) }
+
+// RunningLocked returns the number of loads whose function has not returned,
+// also those that nobody waits for any more. t.mu must be held.
+func (t *Table[K, V]) RunningLocked() int { return t.running }
+
+// AbandonedLocked returns how many loads were cancelled because their last
+// joiner had left. t.mu must be held.
+func (t *Table[K, V]) AbandonedLocked() uint64 { return t.abandoned }
+
+// FinishAllLocked makes every running load final with err, and returns those
+// that were not final before. After Unlock the caller must End each of them.
+// t.mu must be held.
+func (t *Table[K, V]) FinishAllLocked(err error) []*Load[K, V] {
+	if t.running == 0 {
+		return nil
+	}
+	var ended []*Load[K, V]
+	for l := t.live.next; l != &t.live; l = l.next {
+		if l.FailLocked(err) {
+			ended = append(ended, l)
+		}
+	}
+	return ended
+}
+
+// Recursive reports whether a caller with ctx would, by waiting for key, wait
+// for itself: ctx was given to a load that runs key now. It asks ctx, which may
+// be the user's code, so the lock must not be held.
+func (t *Table[K, V]) Recursive(ctx context.Context, key K) bool {
+	if ctx.Value(ancestorKey{}) == nil {
+		return false // spares boxing key
+	}
+	return descends(ctx, t, key)
+}
+
+func (l *Load[K, V]) runs(table, key any) bool {
+	if t, ok := table.(*Table[K, V]); !ok || t != l.table || l.stop.Err() != nil {
+		return false // another table, or a load that is over
+	}
+	k := key.(K)
+	for _, f := range l.flights {
+		if f.Key == k {
+			return true
+		}
+	}
+	return false
+}
+
+// Values returns the context that the load's context takes its values from.
+func (l *Load[K, V]) Values() context.Context { return l.values }
+
+// SetValues replaces it. It is called on the load's goroutine, before the
+// function runs.
+func (l *Load[K, V]) SetValues(ctx context.Context) { l.values = ctx }
+
+// SetDeadline states the hard timeout that the owner will enforce. It is
+// called on the load's goroutine, before the function runs.
+func (l *Load[K, V]) SetDeadline(t time.Time) { l.deadline = t }

@@ -1,0 +1,140 @@
+// Command with runs a command with throw-away engines beside it.
+//
+//	go run ./lab/cmd/with [--install] [engine ...] -- command [argument ...]
+//
+// It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each
+// and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
+// gets, stops the engines, and exits as the command did. With --install,
+// missing engines are installed first (see package engine).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/proc"
+)
+
+func main() {
+	proc.DieWithParent()
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "with:", err)
+	}
+	os.Exit(code)
+}
+
+// run returns the exit code, and an error if the command was not run.
+func run(args []string) (int, error) {
+	flags := flag.NewFlagSet("with", flag.ContinueOnError)
+	install := flags.Bool("install", false, "install missing engines first")
+	cut := slices.Index(args, "--")
+	if cut < 0 || cut == len(args)-1 {
+		return 2, errors.New("usage: with [--install] [engine ...] -- command [argument ...]")
+	}
+	if err := flags.Parse(args[:cut]); err != nil {
+		return 2, nil // flags has said it
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+
+	env, stop, err := startAll(signals, *install, flags.Args())
+	defer stop()
+	if err != nil {
+		return 1, err
+	}
+	return command(signals, env, args[cut+1:])
+}
+
+// startAll starts the engines and returns the environment that names them. A
+// signal ends it early. stop is to be called in any case.
+func startAll(signals <-chan os.Signal, install bool, names []string) (env []string, stop func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	var got os.Signal // written before watched is closed
+	watched := make(chan struct{})
+	go func() { // ends with ctx, before startAll returns
+		defer close(watched)
+		select {
+		case got = <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() {
+		cancel()
+		if <-watched; got != nil {
+			err = fmt.Errorf("%v while the engines started", got)
+		}
+	}()
+
+	var servers []*engine.Server
+	stop = func() {
+		for _, s := range slices.Backward(servers) {
+			if err := s.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, "with:", err)
+			}
+		}
+	}
+	env = []string{"WEIR_TEST_ENGINES=required"}
+	for _, name := range names {
+		if install {
+			if err := engine.Install(ctx, os.Stderr, name); err != nil {
+				return nil, stop, err
+			}
+		}
+		s, err := engine.Start(ctx, name)
+		if err != nil {
+			return nil, stop, err
+		}
+		servers = append(servers, s)
+		env = append(env, engine.Env(name)+"="+s.URL)
+	}
+	return env, stop, nil
+}
+
+// command runs the command to its end. A signal goes to it and to its
+// children, which are a group of their own: a terminal's interrupt reaches
+// them through us, and once.
+func command(signals <-chan os.Signal, env, args []string) (int, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, err := proc.Start(cmd, syscall.SIGTERM)
+	if err != nil {
+		return 1, err
+	}
+	for {
+		select {
+		case sig := <-signals:
+			p.SignalGroup(sig.(syscall.Signal))
+			continue
+		case <-p.Ended():
+		}
+		return exitCode(p.Wait())
+	}
+}
+
+// exitCode returns what a shell would: the command's code, or 128 and the
+// signal that ended it.
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case !errors.As(err, &exit):
+		return 1, err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}

@@ -1,0 +1,95 @@
+// Package proc starts processes that do not outlive the program that started
+// them.
+//
+// A process that listens on a port and is left behind by a killed test run is
+// worse than a failed test: the next run meets it. So on Linux the kernel ends
+// a process of ours when we die, however we die; and Stop waits until it is
+// gone.
+package proc
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A Process is a started command. Its methods may be called from any
+// goroutine.
+type Process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed once the process has been waited for
+	err   error         // written before ended is closed, read only after
+}
+
+// Start starts cmd in a process group of its own, to get the signal death when
+// this program dies (on Linux). cmd.SysProcAttr may be set before; Start adds
+// to it. Output should go to files: with a pipe, Wait also waits for
+// grandchildren that hold its other end.
+func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	dieWithParent(cmd.SysProcAttr, death)
+
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error, 1)
+	// This goroutine ends with the process. It keeps its thread until then:
+	// the kernel sends the parent-death signal when the thread that forked
+	// ends, not the program (golang.org/issue/27505).
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.err = cmd.Wait()
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Pid returns the process's id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Wait waits until the process has ended and returns what [exec.Cmd.Wait]
+// said.
+func (p *Process) Wait() error {
+	<-p.ended
+	return p.err
+}
+
+// SignalGroup sends sig to the process and to its children that are still in
+// its group.
+func (p *Process) SignalGroup(sig syscall.Signal) error {
+	select {
+	case <-p.ended:
+		return nil // the id may already be another's
+	default:
+		return syscall.Kill(-p.Pid(), sig)
+	}
+}
+
+// Stop sends sig to the process and waits for its end; after grace it kills
+// it. On a process that has ended Stop does nothing.
+func (p *Process) Stop(sig syscall.Signal, grace time.Duration) {
+	p.cmd.Process.Signal(sig)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-p.ended:
+		return
+	case <-t.C:
+	}
+	p.cmd.Process.Kill()
+	<-p.ended
+}

@@ -1,0 +1,64 @@
+package limit
+
+import "testing"
+
+// Check walks c and reports what must never be.
+func (c *Concurrency) Check(t testing.TB) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inUse < 0 || c.inUse > c.limit {
+		t.Errorf("%d permits out of %d are in use", c.inUse, c.limit)
+	}
+	if c.q.n > 0 && c.inUse < c.limit {
+		t.Errorf("%d wait while %d of %d permits are in use", c.q.n, c.inUse, c.limit)
+	}
+	if got := len(c.slots) - len(c.free); got != c.inUse {
+		t.Errorf("%d slots are taken and %d permits in use", got, c.inUse)
+	}
+	if len(c.slots) > c.limit {
+		t.Errorf("%d slots for %d permits", len(c.slots), c.limit)
+	}
+	if c.q.n > c.places {
+		t.Errorf("%d wait in a queue of %d", c.q.n, c.places)
+	}
+	c.q.check(t)
+}
+
+// Check walks l and reports what must never be.
+func (l *RateLimiter) Check(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if (l.timer != nil) != (l.q.n > 0) {
+		t.Errorf("timer running: %t, with %d in the queue", l.timer != nil, l.q.n)
+	}
+	if l.q.n > l.places {
+		t.Errorf("%d wait in a queue of %d", l.q.n, l.places)
+	}
+	l.q.check(t)
+}
+
+func (q *queue) check(t testing.TB) {
+	t.Helper()
+	n := 0
+	var prev *waiter
+	for w := q.head; w != nil; prev, w = w, w.next {
+		if n++; !w.queued || w.granted || w.prev != prev {
+			t.Errorf("waiter %d of %d is not linked right, or was let in", n, q.n)
+		}
+	}
+	if n != q.n || q.tail != prev {
+		t.Errorf("the queue has %d waiters and says %d", n, q.n)
+	}
+}
+
+// Stall keeps the timer of l from firing, as a stopped process would, until
+// Tick.
+func (l *RateLimiter) Stall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer.Stop()
+}
+
+func (l *RateLimiter) Tick() { l.tick() }

@@ -1,0 +1,152 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+func newConcurrency(t testing.TB, o limit.ConcurrencyOptions) *limit.Concurrency {
+	t.Helper()
+	c, err := limit.NewConcurrency(o)
+	if err != nil {
+		t.Fatalf("NewConcurrency(%+v) = %v", o, err)
+	}
+	t.Cleanup(func() { c.Check(t) })
+	return c
+}
+
+func newRate(t testing.TB, o limit.RateOptions) *limit.RateLimiter {
+	t.Helper()
+	l, err := limit.NewRateLimiter(o)
+	if err != nil {
+		t.Fatalf("NewRateLimiter(%+v) = %v", o, err)
+	}
+	t.Cleanup(func() { l.Check(t) })
+	return l
+}
+
+// acquired acquires from l.
+func acquired(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
+	t.Helper()
+	p, err := l.Acquire(ctx)
+	if err != nil {
+		t.Fatalf("Acquire = %v; want a permit", err)
+	}
+	return p
+}
+
+// admitted is acquired, in a bubble, and expects it to be at once.
+func admitted(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
+	t.Helper()
+	before := time.Now()
+	p := acquired(t, l, ctx)
+	if d := time.Since(before); d != 0 {
+		t.Fatalf("Acquire took %v; want a permit at once", d)
+	}
+	return p
+}
+
+// refused checks that err is a refusal for that reason, and returns it.
+func refused(t testing.TB, err error, want limit.Reason) *limit.Error {
+	t.Helper()
+	var e *limit.Error
+	if !errors.As(err, &e) || e.Reason != want || !errors.Is(err, limit.ErrLimited) || e.RetryAfter <= 0 {
+		t.Fatalf("error = %v; want a refusal for %q with RetryAfter", err, want)
+	}
+	return e
+}
+
+// A call is an Acquire on a goroutine of its own.
+type call struct {
+	start  time.Time
+	cancel context.CancelCauseFunc
+
+	back   atomic.Bool  // set once the fields below are final
+	permit limit.Permit // as those below, read only after back is set
+	err    error
+	took   time.Duration
+}
+
+// start acquires from l on a goroutine, in a bubble, and returns when that
+// goroutine waits or is through.
+func start(l limit.Limiter, ctx context.Context) *call {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := startBare(l, ctx)
+	c.cancel = cancel
+	return c
+}
+
+// startBare is start without a cancel.
+func startBare(l limit.Limiter, ctx context.Context) *call {
+	c := &call{start: time.Now()}
+	go func() {
+		c.permit, c.err = l.Acquire(ctx)
+		c.took = time.Since(c.start)
+		c.back.Store(true)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// got checks that the call was let in after took, and returns its permit.
+func (c *call) got(t testing.TB, took time.Duration) limit.Permit {
+	t.Helper()
+	synctest.Wait()
+	if !c.back.Load() || c.err != nil || c.took != took {
+		t.Fatalf("Acquire: back %t, error %v, after %v; want a permit after %v", c.back.Load(), c.err, c.took, took)
+	}
+	return c.permit
+}
+
+// lost checks that the call ended with err after took.
+func (c *call) lost(t testing.TB, err error, took time.Duration) {
+	t.Helper()
+	synctest.Wait()
+	if !c.back.Load() || !errors.Is(c.err, err) || c.took != took {
+		t.Fatalf("Acquire: back %t, error %v, after %v; want %v after %v", c.back.Load(), c.err, c.took, err, took)
+	}
+}
+
+// waits checks that the call has not come back.
+func (c *call) waits(t testing.TB) {
+	t.Helper()
+	synctest.Wait()
+	if c.back.Load() {
+		t.Fatalf("Acquire came back after %v with error %v; want it to wait", c.took, c.err)
+	}
+}
+
+func background(t testing.TB) context.Context {
+	return limit.ContextWithPriority(t.Context(), limit.Background)
+}
+
+// within returns a context with a deadline d from now.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var errGone = errors.New("the caller is gone")
+
+// A mute context ends without a sound: Err says so, Done does not. A select
+// cannot see it, as it cannot be trusted to when several things are ready.
+type mute struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (m *mute) Err() error {
+	if m.ended.Load() {
+		return errGone
+	}
+	return nil
+}
+
+func (m *mute) Done() <-chan struct{} { return nil }

@@ -1,0 +1,131 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A script decides what a history does next. A random one and one by the
+// fuzzer are the same thing; when it has run out it says 0.
+type script []byte
+
+func randomScript(seed uint64) script {
+	s := make(script, 600)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	r.Read(s)
+	return s
+}
+
+func (s *script) next(n int) int {
+	if len(*s) == 0 {
+		return 0
+	}
+	b := (*s)[0]
+	*s = (*s)[1:]
+	return int(b) % n
+}
+
+// span returns a duration up to some seconds, with an odd end so that few
+// instants coincide.
+func (s *script) span() time.Duration {
+	return time.Duration(1+s.next(256)) * 13_000_117
+}
+
+// fate is what has become of a caller.
+type fate int
+
+const (
+	waiting fate = iota
+	in           // has a permit
+	out          // has released it
+	gone         // its context ended
+	no           // refused
+)
+
+func (f fate) String() string { return [...]string{"waiting", "in", "out", "gone", "refused"}[f] }
+
+// A caller is one Acquire, as the model has it and as it is.
+type caller struct {
+	call *call
+
+	want     fate
+	reason   limit.Reason // with no
+	arrived  time.Time
+	deadline time.Time // zero if none
+	granted  time.Time // with in
+}
+
+// join makes a caller that acquires from l with deadline d from now, none if
+// d is 0.
+func join(t *testing.T, l limit.Limiter, ctx context.Context, d time.Duration) *caller {
+	now := time.Now()
+	c := &caller{arrived: now}
+	if d > 0 {
+		c.deadline = now.Add(d)
+		ctx = within(t, d)
+	}
+	c.call = start(l, ctx)
+	return c
+}
+
+// tried makes a caller out of the result of TryAcquire.
+func tried(p limit.Permit, err error) *caller {
+	c := &caller{arrived: time.Now(), call: &call{permit: p, err: err}}
+	c.call.back.Store(true)
+	return c
+}
+
+// is returns what has become of c.
+func (c *caller) is() (fate, limit.Reason) {
+	var e *limit.Error
+	switch {
+	case !c.call.back.Load():
+		return waiting, 0
+	case c.call.err == nil && c.want == out:
+		return out, 0
+	case c.call.err == nil:
+		return in, 0
+	case errors.As(c.call.err, &e):
+		return no, e.Reason
+	case errors.Is(c.call.err, errGone), errors.Is(c.call.err, context.DeadlineExceeded):
+		return gone, 0
+	}
+	return -1, 0
+}
+
+// compare checks every caller against the model.
+func compare(t *testing.T, step int, callers []*caller) {
+	t.Helper()
+	synctest.Wait()
+	for i, c := range callers {
+		if is, reason := c.is(); is != c.want || reason != c.reason {
+			var err error
+			if is != waiting {
+				err = c.call.err
+			}
+			t.Fatalf("step %d, caller %d of %d: %v (%v, error %v); want %v (%v)",
+				step, i, len(callers), is, reason, err, c.want, c.reason)
+		}
+	}
+}
+
+// pick returns one of the callers that the model has as f, nil if there is
+// none.
+func (s *script) pick(callers []*caller, f fate) *caller {
+	var some []*caller
+	for _, c := range callers {
+		if c.want == f {
+			some = append(some, c)
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return some[s.next(len(some))]
+}

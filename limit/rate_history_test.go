@@ -1,0 +1,215 @@
+package limit_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// near is how close two instants may be for float64 to see them in another
+// order than the model does, with room to spare. Histories keep away from it.
+const near = time.Microsecond
+
+// A rateModel is what a RateLimiter ought to do, in whole nanoseconds: the
+// bucket holds time, and a token is interval of it.
+type rateModel struct {
+	interval, size, level time.Duration
+	at                    time.Time
+	o                     limit.RateOptions // with plain numbers
+	callers               []*caller
+	queue                 []*caller
+	token                 map[*caller]int // number of the token it took
+	taken, spilt          int
+	refused               limit.Refusals
+	left                  uint64
+}
+
+// pass fills the bucket up to now and lets those in whose token has come.
+func (m *rateModel) pass() {
+	now := time.Now()
+	level := m.level + now.Sub(m.at)
+	for len(m.queue) > 0 && level >= m.interval {
+		level -= m.interval
+		m.admit(m.queue[0])
+		m.queue = m.queue[1:]
+	}
+	m.level, m.at = min(level, m.size), now
+}
+
+// blurred reports whether something happens close to d from now.
+func (m *rateModel) blurred(d time.Duration) bool {
+	off := (m.level + d + near) % m.interval
+	return off <= 2*near
+}
+
+func (m *rateModel) admit(c *caller) {
+	c.want = in
+	m.taken++
+	m.token[c] = m.taken
+}
+
+func (m *rateModel) arrive(c *caller, class limit.Priority, try bool) {
+	m.callers = append(m.callers, c)
+	need := m.interval
+	if class == limit.Background {
+		need = min(2*m.interval, m.size)
+	}
+	wait := time.Duration(len(m.queue)+1)*m.interval - m.level
+	switch {
+	case len(m.queue) == 0 && m.level >= need:
+		if m.level == m.size {
+			m.spilt = m.taken
+		}
+		m.level -= m.interval
+		m.admit(c)
+	case class == limit.Background:
+		m.refuse(c, limit.NoSpare)
+	case try || len(m.queue) >= m.o.Queue || wait > m.o.MaxWait:
+		m.refuse(c, limit.RateExceeded)
+	case !c.deadline.IsZero() && wait >= c.deadline.Sub(c.arrived):
+		m.refuse(c, limit.WaitTooLong)
+	default:
+		m.queue = append(m.queue, c)
+	}
+}
+
+func (m *rateModel) refuse(c *caller, r limit.Reason) {
+	c.want, c.reason = no, r
+	m.refused[r]++
+}
+
+func (m *rateModel) leave(c *caller) {
+	m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
+	c.want = gone
+	m.left++
+}
+
+// unused gives the token of c back.
+func (m *rateModel) unused(c *caller) {
+	c.want = out
+	if m.token[c] > m.spilt {
+		m.level = min(m.level+m.interval, m.size)
+		m.pass()
+	}
+}
+
+// rateHistory runs a RateLimiter and its model side by side.
+func rateHistory(t *testing.T, s script) {
+	perSecond := []int{1, 2, 4, 5, 10, 100}[s.next(6)]
+	burst := 1 + s.next(4)
+	o := limit.RateOptions{
+		PerSecond: float64(perSecond), Burst: burst, Queue: 1 + s.next(5), MaxWait: time.Duration(1+s.next(3))*time.Second + 7*near,
+	}
+	l := newRate(t, o)
+	m := &rateModel{interval: time.Second / time.Duration(perSecond), at: time.Now(), o: o, token: map[*caller]int{}}
+	m.size = m.interval * time.Duration(burst)
+	m.level = m.size
+	for step := 0; len(s) > 0; step++ {
+		if m.blurred(0) {
+			time.Sleep(5 * near)
+			m.pass()
+		}
+		rateStep(t, l, m, &s)
+		compare(t, step, m.callers)
+		l.Check(t)
+		if st := l.Stats(); st.Queued != len(m.queue) || st.Refused != m.refused || st.Left != m.left {
+			t.Fatalf("step %d: Stats = %+v; want %d queued, %d left, refused %v", step, st, len(m.queue), m.left, m.refused)
+		}
+	}
+	for _, c := range m.callers {
+		if c.want == waiting {
+			c.call.cancel(errGone)
+		}
+	}
+}
+
+func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
+	switch s.next(10) {
+	case 0, 1:
+		m.arrive(join(t, l, t.Context(), 0), limit.Normal, false)
+	case 2, 3:
+		d := s.span()
+		for m.blurred(d) {
+			d += 5 * near
+		}
+		m.arrive(join(t, l, t.Context(), d), limit.Normal, false)
+	case 4:
+		m.arrive(join(t, l, background(t), 0), limit.Background, false)
+	case 5:
+		m.arrive(tried(l.TryAcquire()), limit.Normal, true)
+	case 6:
+		if w := s.pick(m.callers, waiting); w != nil {
+			w.call.cancel(errGone)
+			m.leave(w)
+		}
+	case 7:
+		if p := s.pick(m.callers, in); p != nil {
+			p.call.permit.Release(limit.Unused)
+			m.unused(p)
+		}
+	case 8:
+		if p := s.pick(m.callers, out); p != nil {
+			p.call.permit.Release(limit.Unused) // once more
+		}
+	case 9:
+		d := s.span()
+		for m.blurred(d) {
+			d += 5 * near
+		}
+		time.Sleep(d)
+		m.pass()
+	}
+}
+
+// B4: the rate holds, in order of arrival, whoever can meet its deadline is
+// let in before it, and everybody else is refused at once.
+func TestRateHistoryMatchesTheModel(t *testing.T) {
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) { rateHistory(t, randomScript(seed)) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func FuzzRateHistory(f *testing.F) {
+	f.Add([]byte(randomScript(1)[:60]))
+	f.Fuzz(func(t *testing.T, s []byte) {
+		synctest.Test(t, func(t *testing.T) { rateHistory(t, script(s[:min(len(s), 600)])) })
+	})
+}
+
+// The same under the race detector: all tokens are given back, so all are
+// there at the end. There are too few calls for a token to be forgotten.
+func TestRateUnderFireLosesNoToken(t *testing.T) {
+	const burst, callers, rounds = 3, 16, 60
+	l := newRate(t, limit.RateOptions{PerSecond: 1e-9, Burst: burst, MaxWait: -1})
+	var wg sync.WaitGroup
+	for i := range callers {
+		r := rand.New(rand.NewPCG(uint64(i), 0))
+		wg.Go(func() {
+			for range rounds {
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(2) == 0 {
+					go cancel()
+				}
+				if p, err := l.Acquire(ctx); err == nil {
+					runtime.Gosched()
+					p.Release(limit.Unused)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if s := l.Stats(); s.Queued != 0 || s.Refused.Total() != 0 || s.Tokens < burst-1e-6 {
+		t.Errorf("Stats = %+v; want nobody queued, nobody refused, %d tokens", s, burst)
+	}
+}

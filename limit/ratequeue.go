@@ -1,0 +1,138 @@
+package limit
+
+import (
+	"context"
+	"time"
+)
+
+// catchUp bounds how far the queue of a RateLimiter makes up for a timer that
+// fired late. Some of it is needed, as timers are coarser than the gap between
+// tokens at a high rate. Without a bound a process that was stopped for a
+// minute would let a minute's worth of callers go at once.
+const catchUp = 100 * time.Millisecond
+
+// takeLocked takes a token if nobody waits and need of them are there. l.mu
+// must be held.
+func (l *RateLimiter) takeLocked(now time.Time, need int) (token uint64, ok bool) {
+	if l.q.n > 0 {
+		return 0, false
+	}
+	token, ok = l.bucket.take(now, need)
+	if ok {
+		l.admitted++
+	}
+	return token, ok
+}
+
+// waitLocked returns how long after now a newcomer at the end of the queue
+// finds need tokens. l.mu must be held.
+func (l *RateLimiter) waitLocked(now time.Time, need int) time.Duration {
+	return l.bucket.until(now, l.q.n+need)
+}
+
+// joinLocked puts w at the end of the queue, and starts the timer for the
+// first. l.mu must be held.
+func (l *RateLimiter) joinLocked(w *waiter, now time.Time) {
+	l.q.push(w)
+	if l.q.n == 1 {
+		wait := l.bucket.until(now, 1)
+		l.due = now.Add(wait)
+		l.timer = time.AfterFunc(wait, l.tick)
+	}
+}
+
+// tick runs on the timer's goroutine when a token is due. A tick that comes
+// late, for a queue that is gone, does no harm.
+func (l *RateLimiter) tick() {
+	var g grants
+	l.mu.Lock()
+	l.grantLocked(time.Now(), &g)
+	l.mu.Unlock()
+	g.wake()
+}
+
+// grantLocked hands out the tokens that are due and sets the timer for the
+// next. Each is booked at the instant when it was due, not when the timer got
+// round to it: the lateness of timers does not lower the rate. l.mu must be
+// held.
+func (l *RateLimiter) grantLocked(now time.Time, g *grants) {
+	if l.q.n > 0 && now.Sub(l.due) > catchUp {
+		l.due = now.Add(-catchUp)
+	}
+	for l.q.n > 0 && !l.due.After(now) {
+		l.admitted++
+		l.waited++
+		g.add(l.q.pop(), l.bucket.book(l.due))
+		l.due = l.due.Add(l.bucket.until(l.due, 1))
+	}
+	if l.q.n > 0 {
+		l.timer.Reset(l.due.Sub(now))
+		return
+	}
+	l.stopLocked()
+}
+
+// stopLocked stops the timer of an empty queue. l.mu must be held.
+func (l *RateLimiter) stopLocked() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+// await is Acquire in the queue.
+func (l *RateLimiter) await(ctx context.Context, w *waiter) (Permit, error) {
+	select {
+	case <-w.ready:
+		if ctx.Err() == nil {
+			return Permit{from: l, id: w.id}, nil
+		}
+	case <-ctx.Done():
+	}
+	l.leave(w)
+	return Permit{}, context.Cause(ctx)
+}
+
+// leave takes w, whose context is done, out of the queue. If it was let in on
+// its way out, its token goes back.
+func (l *RateLimiter) leave(w *waiter) {
+	var g grants
+	l.mu.Lock()
+	l.left++
+	if w.granted {
+		l.admitted--
+		l.waited--
+		l.putBackLocked(w.id, &g)
+	} else {
+		l.dropLocked(w)
+	}
+	l.mu.Unlock()
+	g.wake()
+}
+
+// dropLocked takes w off the queue and reports whether it was there. Those
+// behind it move up, and the timer stays as it is: the next token comes when
+// it comes, whoever is at the head. l.mu must be held.
+func (l *RateLimiter) dropLocked(w *waiter) bool {
+	ok := l.q.remove(w)
+	if l.q.n == 0 {
+		l.stopLocked()
+	}
+	return ok
+}
+
+// putBackLocked gives a token back to the bucket, or to the head of the queue.
+// What is overdue is handed out first: the bucket is about to be brought up to
+// now, and it may be too small to hold that. l.mu must be held.
+func (l *RateLimiter) putBackLocked(token uint64, g *grants) {
+	now := time.Now()
+	l.grantLocked(now, g)
+	if !l.bucket.putBack(now, token) {
+		return
+	}
+	l.returned++
+	if l.q.n > 0 {
+		l.due = now.Add(l.bucket.until(now, 1))
+		l.grantLocked(now, g)
+	}
+}

@@ -1,0 +1,65 @@
+package limit
+
+import "time"
+
+// A Reservation is a token booked for later, made by [RateLimiter.Reserve]. It
+// is safe for concurrent use.
+type Reservation struct {
+	l  *RateLimiter
+	at time.Time // when its turn comes at the latest
+	w  waiter    // guarded by l.mu
+}
+
+// Reserve books a token and returns at once; the caller waits for
+// [Reservation.Delay] by its own means, or calls Cancel. The reservation
+// stands in the same queue as the callers of Acquire, as a Normal one, and
+// takes a place there.
+//
+// It refuses with RateExceeded if the delay would be longer than MaxWait, or
+// there is a delay and the queue has no place.
+func (l *RateLimiter) Reserve() (*Reservation, error) {
+	l.mu.Lock()
+	now := time.Now()
+	r := &Reservation{l: l, at: now}
+	if token, ok := l.takeLocked(now, 1); ok {
+		r.w.granted, r.w.id = true, token
+		l.mu.Unlock()
+		return r, nil
+	}
+	wait := l.waitLocked(now, 1)
+	if l.q.n >= l.places || wait > l.maxWait {
+		l.refused[RateExceeded]++
+		l.mu.Unlock()
+		return nil, l.refusal(RateExceeded, wait)
+	}
+	r.at = now.Add(wait)
+	l.joinLocked(&r.w, now)
+	l.mu.Unlock()
+	return r, nil
+}
+
+// Delay returns how long to wait from now until the call may start, 0 if it
+// may. It never grows beyond what it was; when callers before it leave, it may
+// drop to 0 early. After Cancel it means nothing.
+func (r *Reservation) Delay() time.Duration {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.w.granted {
+		return 0
+	}
+	return max(0, time.Until(r.at))
+}
+
+// Cancel gives the token back, for a call that will not start. It has the
+// bounds of Release with Unused, and a second Cancel does nothing.
+func (r *Reservation) Cancel() {
+	var g grants
+	r.l.mu.Lock()
+	if r.w.granted {
+		r.l.putBackLocked(r.w.id, &g)
+	} else if r.l.dropLocked(&r.w) {
+		r.l.left++
+	}
+	r.l.mu.Unlock()
+	g.wake()
+}

@@ -1,0 +1,80 @@
+package limit
+
+import "time"
+
+// Refusals counts refusals by Reason, as in s.Refused[limit.QueueFull].
+type Refusals [reasonEnd]uint64
+
+// Total returns the sum over all reasons.
+func (r Refusals) Total() uint64 {
+	var n uint64
+	for _, of := range r {
+		n += of
+	}
+	return n
+}
+
+// ConcurrencyStats is what a [Concurrency] has done since it was made, and how
+// it stands. All of it was true at the same instant.
+type ConcurrencyStats struct {
+	Limit  int // permits in all
+	InUse  int // permits that are out
+	Queued int // callers that wait
+
+	Admitted uint64   // callers that got a permit, waited or not
+	Waited   uint64   // of those, the ones that queued for it
+	Left     uint64   // callers whose context ended in the queue
+	Refused  Refusals // callers that were refused
+
+	// Held is the running mean of how long a permit is held, 0 until the
+	// first one has come back.
+	Held time.Duration
+}
+
+// Stats returns a snapshot.
+func (c *Concurrency) Stats() ConcurrencyStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return ConcurrencyStats{
+		Limit:    c.limit,
+		InUse:    c.inUse,
+		Queued:   c.q.n,
+		Admitted: c.admitted,
+		Waited:   c.waited,
+		Left:     c.left,
+		Refused:  c.refused,
+		Held:     nanoseconds(c.drain.held),
+	}
+}
+
+// RateStats is what a [RateLimiter] has done since it was made, and how it
+// stands. All of it was true at the same instant.
+type RateStats struct {
+	PerSecond float64
+	Burst     int
+	Tokens    float64 // in the bucket, up to Burst; +Inf without a limit
+	Queued    int     // callers and reservations that wait
+
+	Admitted uint64   // callers and reservations that got a token, waited or not
+	Waited   uint64   // of those, the ones that queued for it
+	Left     uint64   // callers whose context ended, and reservations cancelled, in the queue
+	Returned uint64   // tokens given back unused
+	Refused  Refusals // callers that were refused
+}
+
+// Stats returns a snapshot.
+func (l *RateLimiter) Stats() RateStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return RateStats{
+		PerSecond: l.bucket.perSecond,
+		Burst:     l.bucket.burst,
+		Tokens:    l.bucket.tokens(time.Now()),
+		Queued:    l.q.n,
+		Admitted:  l.admitted,
+		Waited:    l.waited,
+		Left:      l.left,
+		Returned:  l.returned,
+		Refused:   l.refused,
+	}
+}

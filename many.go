@@ -1,0 +1,162 @@
+package weir
+
+import (
+	"context"
+
+	"github.com/weir-go/weir/internal/inflight"
+)
+
+// GetMany is [Guard.GetResult] for several keys: it answers from memory what
+// it can, joins the loads that are running for others, and loads the rest in
+// one call of Source.LoadMany, under one permit. Without LoadMany it starts a
+// load for each. The map has one result for each distinct key.
+//
+// When ctx ends, the keys that have no answer yet get its cause. A bulk load
+// is cancelled when the callers of all its keys have left.
+func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
+	results := make(map[K]Result[V], len(keys))
+	for len(keys) > 0 {
+		keys = g.manyOnce(ctx, keys, results)
+		for _, key := range keys {
+			delete(results, key)
+		}
+	}
+	return results
+}
+
+// manyOnce is GetMany up to where memory must be looked at again for some of
+// the keys, which it returns. That is rare, but then it may be so for many, and
+// they must not be loaded one by one.
+func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Result[V]) []K {
+	missing := g.manyFromMemory(ctx, keys, results)
+	if len(missing) == 0 {
+		return nil
+	}
+	calls, again := g.loadMany(ctx, missing, results)
+	for _, c := range calls {
+		if c.settling {
+			c.pass(c.flight)
+		} else if r, ok := c.await(c.flight, c.joined); ok {
+			results[c.key] = r
+			continue
+		}
+		again = append(again, c.key)
+	}
+	return again
+}
+
+// manyFromMemory answers what memory can, starts one refresh for all that are
+// due, and returns the other keys.
+func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[K]Result[V]) []missing[K, V] {
+	var rest []missing[K, V]
+	var due []K
+	var dueEntries []*entry[V]
+	now := g.now()
+	for _, key := range keys {
+		if checkKey(key) != nil {
+			results[key] = Result[V]{Err: ErrKey}
+			continue
+		}
+		if _, seen := results[key]; seen {
+			continue
+		}
+		e := g.lookup(key)
+		elected := e != nil && e.kind == kindValue && now < e.staleUntil && g.elect(e, now)
+		if r, ok := g.fromMemory(ctx, key, e, now); ok {
+			results[key] = r
+		} else {
+			results[key] = Result[V]{} // seen; loadMany fills it
+			rest = append(rest, missing[K, V]{key, e})
+		}
+		if elected {
+			due, dueEntries = append(due, key), append(dueEntries, e)
+		}
+	}
+	if len(due) > 0 {
+		g.refreshMany(ctx, due, dueEntries, now)
+	}
+	return rest
+}
+
+// missing is a key that memory does not answer, and what it holds.
+type missing[K comparable, V any] struct {
+	key   K
+	entry *entry[V]
+}
+
+// manyCall is a call that is on its flight, or waits for one to settle.
+type manyCall[K comparable, V any] struct {
+	call[K, V]
+	flight   *inflight.Flight[K, outcome[V]]
+	joined   bool
+	settling bool // it is not on the flight, whose result is older
+}
+
+// loadMany joins the flights of the keys, and starts a load for those that
+// have none, before anything is waited for. It returns the keys for which the
+// caller must look at memory again; to those it refuses it answers itself.
+func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V]) (calls []manyCall[K, V], again []K) {
+	calls = make([]manyCall[K, V], 0, len(rest))
+	ready := rest[:0]
+	for _, m := range rest {
+		c := call[K, V]{g: g, ctx: ctx, key: m.key}
+		if err := c.refused(); err != nil {
+			results[m.key] = Result[V]{Err: err}
+		} else {
+			ready = append(ready, m)
+		}
+	}
+	var started []*inflight.Load[K, outcome[V]]
+	var absent []K
+	var refused []K
+	now := g.now()
+
+	g.flights.Lock()
+	add := func(f *inflight.Flight[K, outcome[V]], joined bool) {
+		c := manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: f.Key}, flight: f, joined: joined}
+		c.enterLocked()
+		calls = append(calls, c)
+	}
+	for _, m := range ready {
+		f := g.flights.FindLocked(m.key)
+		switch {
+		case g.closed.Load():
+			results[m.key] = Result[V]{Err: ErrClosed}
+		case f != nil && f.Load.Settling():
+			calls = append(calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: m.key}, flight: f, settling: true})
+		case f == nil && g.lookup(m.key) != m.entry:
+			again = append(again, m.key)
+		case f != nil:
+			f.JoinLocked()
+			g.count.joins.Add(1)
+			add(f, true)
+		case g.stuck >= g.o.MaxStuck:
+			refused = append(refused, m.key)
+		case g.src.LoadMany != nil:
+			absent = append(absent, m.key)
+		default:
+			f := g.startLocked(ctx, m.key, now)
+			started = append(started, f.Load)
+			add(f, false)
+		}
+	}
+	if len(absent) > 0 {
+		l := g.flights.StartManyLocked(ctx, absent, false)
+		l.Seq, l.Began = g.seq, now
+		started = append(started, l)
+		for _, f := range l.Flights() {
+			add(f, false)
+		}
+	}
+	g.flights.Unlock()
+
+	for _, l := range started {
+		go g.run(l, false)
+	}
+	for _, key := range refused {
+		g.count.stuckRefusals.Add(1)
+		g.event(EventRefused, key, ErrStuck)
+		results[key] = g.failed(key, ErrStuck)
+	}
+	return calls, again
+}

@@ -1,0 +1,52 @@
+package weir
+
+// slack is how many entries may be written between two looks at the bound.
+// With the store's own buffer it keeps a burst within 1,024 entries above it.
+const slack = 256
+
+// trim makes the store keep its bound in a burst of n more writes. The store
+// evicts on a goroutine of its own, which a burst outruns.
+func (g *Guard[K, V]) trim(n int) {
+	if total := g.stored.Add(uint64(n)); total/slack != (total-uint64(n))/slack {
+		g.store.CleanUp()
+	}
+}
+
+// removeLocked takes key out of memory. The table's lock must be held.
+func (g *Guard[K, V]) removeLocked(key K) {
+	if _, ok := g.store.GetEntryQuietly(key); ok {
+		g.store.Invalidate(key)
+	}
+}
+
+// postponeLocked ends the state in which a refresh of key is in the air: the
+// next may start at from. The table's lock must be held.
+func (g *Guard[K, V]) postponeLocked(key K, from instant) {
+	if e := g.lookup(key); e != nil && e.kind == kindValue {
+		if at := e.refreshFrom.Load(); at == farAhead || at < from {
+			e.refreshFrom.Store(from)
+		}
+	}
+}
+
+// rememberLocked notes a failed load of key that ended at now: as a memo, if
+// the Options ask for one, and in the time of the next refresh. The value that
+// is there keeps its instants (E3). The table's lock must be held.
+func (g *Guard[K, V]) rememberLocked(key K, err error, class Class, now instant) {
+	retry := later(now, g.o.RefreshRetry)
+	e := g.lookup(key)
+	if g.clearing > 0 {
+		e = nil // on its way out, see Clear
+	}
+	if b := g.o.FailureMemo.of(class); b.Initial > 0 && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {
+		m := memo{err: err, row: 1}
+		if e != nil && e.extra != nil && e.extra.memo.err != nil {
+			m.row += e.extra.memo.row
+		}
+		m.until = later(now, b.after(m.row))
+		retry = max(retry, m.until)
+		e = e.withMemo(m)
+		g.store.Set(key, e)
+	}
+	g.postponeLocked(key, retry)
+}

@@ -1,0 +1,155 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// An Observer is told what a Guard does: metrics, traces and logs are
+// Observers. A Guard without one spends nothing on it, and a hit is never
+// observed; Stats counts hits.
+//
+// The methods are called on the goroutines of loads and callers, several at a
+// time, under no lock. They must be quick and must not call the Guard. A panic
+// in one is swallowed and counted in Stats.ObserverPanics. Embed NopObserver,
+// so that a method added here later does not break the build.
+//
+// Labels of metrics must be bounded: use Guard, never Key.
+type Observer interface {
+	// LoadStart is called on the load's goroutine, after admission and before
+	// the load. The context that it returns is given to the load; it must be
+	// ctx or derived from it.
+	LoadStart(ctx context.Context, l LoadInfo) context.Context
+
+	// LoadEnd is called when the load has returned and its callers are on
+	// their way, with the context that LoadStart returned, less its
+	// cancellation. Close waits for it.
+	LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd)
+
+	// Waited is called when a call has waited for a load, with the call's
+	// context.
+	Waited(ctx context.Context, w Wait)
+
+	// Event is called for what is neither a load nor a wait.
+	Event(e Event)
+}
+
+// LoadInfo describes a load.
+type LoadInfo struct {
+	Guard      string // Options.Name
+	Key        any    // the key, of several the first; never a metric's label
+	Keys       int    // how many keys the load is for
+	Background bool   // a refresh that no caller has asked to wait for
+}
+
+// LoadEnd tells how a load ended.
+type LoadEnd struct {
+	Start    time.Time
+	Duration time.Duration
+	Queued   time.Duration // before Start, waiting for admission
+	Err      error
+	Class    Class // of Err
+
+	// Late reports that the result came after the load was given up: the
+	// callers had left, the hard timeout had passed, or the Guard was closed.
+	// It was thrown away.
+	Late bool
+}
+
+// Wait describes a call's wait for a load.
+type Wait struct {
+	Guard    string
+	Start    time.Time
+	Duration time.Duration
+	Joined   bool  // another call had started the load
+	Err      error // why the caller left or what the load failed with
+
+	// Load is the context that LoadStart returned for the load, so that a
+	// trace can link to it. It is nil if the load had not started.
+	Load context.Context
+}
+
+// An Event is something that happened to a key.
+type Event struct {
+	Guard string
+	Kind  EventKind
+	Key   any
+	Err   error
+}
+
+// An EventKind is the kind of an Event.
+type EventKind uint8
+
+const (
+	// EventRefused: the limiter refused a load, or it met Options.MaxStuck.
+	EventRefused EventKind = iota
+	// EventRefreshSkipped: a background refresh found Options.MaxRefreshes
+	// reached, or the limiter had no permit to spare.
+	EventRefreshSkipped
+	// EventStaleOnError: a caller was served a stale value because of Err.
+	EventStaleOnError
+	// EventTimedOut: a load has outlived Options.LoadTimeout and is stuck
+	// until it returns.
+	EventTimedOut
+	// EventAbandoned: a load was cancelled because all its callers had left.
+	EventAbandoned
+	// EventTooHeavy: an entry is heavier than Options.MaxWeight.
+	EventTooHeavy
+)
+
+func (k EventKind) String() string {
+	switch k {
+	case EventRefused:
+		return "refused"
+	case EventRefreshSkipped:
+		return "refresh skipped"
+	case EventStaleOnError:
+		return "stale on error"
+	case EventTimedOut:
+		return "timed out"
+	case EventAbandoned:
+		return "abandoned"
+	case EventTooHeavy:
+		return "too heavy"
+	}
+	return "unknown"
+}
+
+// NopObserver does nothing. Embed it in Observers.
+type NopObserver struct{}
+
+var _ Observer = NopObserver{}
+
+// LoadStart returns ctx.
+func (NopObserver) LoadStart(ctx context.Context, _ LoadInfo) context.Context { return ctx }
+
+// LoadEnd does nothing.
+func (NopObserver) LoadEnd(context.Context, LoadInfo, LoadEnd) {}
+
+// Waited does nothing.
+func (NopObserver) Waited(context.Context, Wait) {}
+
+// Event does nothing.
+func (NopObserver) Event(Event) {}
+
+// observe calls fn with the Observer, if there is one, and survives its
+// panics. Callers check g.o.Observer themselves where building fn's arguments
+// costs something.
+func (g *Guard[K, V]) observe(fn func(Observer)) {
+	if g.o.Observer == nil {
+		return
+	}
+	defer func() {
+		if recover() != nil {
+			g.count.observerPanics.Add(1)
+		}
+	}()
+	fn(g.o.Observer)
+}
+
+// event reports an Event.
+func (g *Guard[K, V]) event(kind EventKind, key K, err error) {
+	if g.o.Observer != nil {
+		g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Key: key, Err: err}) })
+	}
+}

@@ -1,0 +1,198 @@
+package weir
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/limit"
+)
+
+// Never is an Options.AbandonGrace with which loads run to their end.
+const Never = flight.Never
+
+// None, in an [Entry], is a duration of none at all, where zero would be the
+// Guard's option.
+const None time.Duration = -1
+
+// The defaults of Options.
+const (
+	DefaultLoadTimeout   = 30 * time.Second
+	DefaultRefreshRetry  = time.Second
+	DefaultRefreshJitter = 0.1
+	DefaultMaxEntries    = 100_000
+	DefaultMaxRefreshes  = 64
+	DefaultMaxStuck      = 64
+)
+
+// Options say how a Guard keeps values and what its source can take. The zero
+// Options coalesce calls and keep nothing. A Guard copies its Options; they are
+// not altered.
+//
+// An entry passes four instants, counted from the end of its load:
+//
+//	load ── RefreshAhead·TTL ── TTL ── TTL+StaleWhileRevalidate ── TTL+StaleIfError ──
+//	   hit     hit, and a           stale value at once,    a load is tried; if it      load
+//	           background refresh   background refresh      fails, the stale value
+type Options struct {
+	// Name is the Guard's name in metrics, traces and logs.
+	Name string
+
+	// TTL is how long a value is fresh. Zero: no value is kept unless
+	// Source.LoadEntry gives it a TTL, and calls are only coalesced. A value is not served beyond it unless one of the stale
+	// windows below says so.
+	TTL time.Duration
+
+	// TTLJitter is the share of the TTL, from 0 to 0.5, that is taken off at
+	// random for each entry, so that entries made together do not expire
+	// together. Zero: none.
+	TTLJitter float64
+
+	// RefreshAhead is the share of the TTL, from 0 to below 1, after which a
+	// hit starts a refresh in the background: with 0.8, in the last fifth of
+	// the TTL. Zero: off.
+	RefreshAhead float64
+
+	// RefreshJitter is the share of the TTL by which a refresh may start
+	// earlier than RefreshAhead says, at random. Zero: DefaultRefreshJitter,
+	// or RefreshAhead if that is less. Negative: none.
+	RefreshJitter float64
+
+	// RefreshRetry is how long a key whose background refresh has failed, or
+	// was refused, is left before the next one. Zero: DefaultRefreshRetry.
+	RefreshRetry time.Duration
+
+	// StaleWhileRevalidate is how long after the TTL a value is still served
+	// at once, while a background load replaces it (RFC 5861, section 3).
+	StaleWhileRevalidate time.Duration
+
+	// StaleIfError is how long after the TTL a value is still served when the
+	// load fails, is refused or takes longer than SoftTimeout (RFC 5861,
+	// section 4). A failed load never prolongs it. If it is less than
+	// StaleWhileRevalidate it has no effect.
+	StaleIfError time.Duration
+
+	// NegativeTTL is how long ErrNotFound is kept as an answer (RFC 2308 has
+	// the idea). Zero: it is not kept.
+	NegativeTTL time.Duration
+
+	// FailureMemo is how long other errors are kept. Zero: they are not.
+	FailureMemo FailureMemo
+
+	// LoadTimeout is the hard bound on one load, counted from its admission.
+	// After it the callers get a *TimeoutError or a stale value, the load's
+	// context ends, and the next caller may load again. Zero:
+	// DefaultLoadTimeout. Negative: none, so that a hung load keeps its key
+	// until its callers have left.
+	//
+	// A load that does not return then is stuck: it keeps its permit, and is
+	// counted in Stats.Stuck.
+	LoadTimeout time.Duration
+
+	// SoftTimeout is how long a load may run before callers that could be
+	// served within StaleIfError are. The load goes on. Zero: they wait.
+	SoftTimeout time.Duration
+
+	// AbandonGrace says what happens to a load when its last caller has left.
+	// Zero: its context is cancelled at once. Positive: after that time,
+	// unless somebody has joined it. Negative (Never): it runs to its end and
+	// its value is kept.
+	AbandonGrace time.Duration
+
+	// MaxEntries bounds the entries in memory. For a moment there may be up
+	// to 1,024 more. Entries too old to be served stay until they are loaded
+	// again or make room for others. Zero: DefaultMaxEntries, unless MaxWeight
+	// is set.
+	MaxEntries int
+
+	// MaxWeight bounds the sum of the entries' weights instead; the weights
+	// come from Source.Weigh or Entry.Weight, and are 1 otherwise. An entry
+	// that is heavier than the whole bound is not kept, and counted in
+	// Stats.TooHeavy.
+	MaxWeight uint64
+
+	// MaxRefreshes bounds the background loads that run at once. Beyond it a
+	// refresh is skipped and counted; the value is served all the same. Zero:
+	// DefaultMaxRefreshes.
+	MaxRefreshes int
+
+	// MaxStuck bounds the loads that have outlived LoadTimeout and not
+	// returned. With so many of them a new load fails at once with ErrStuck.
+	// Zero: DefaultMaxStuck.
+	MaxStuck int
+
+	// Limiter admits loads: a limit.Concurrency, a limit.RateLimiter, several
+	// of them by limit.All, or one shared with other Guards. Hits and callers
+	// that join a load never meet it. Nil: every load is admitted.
+	Limiter limit.Limiter
+
+	// Classify says what an error of the load means. It is not asked about
+	// errors that match ErrNotFound or context.Canceled, nor about the
+	// Guard's own. Nil: all others are ClassTransient. It must not block.
+	Classify func(error) Class
+
+	// Observer is told what happens. Nil: nobody is, at no cost.
+	Observer Observer
+}
+
+// A FailureMemo says how long the Guard keeps an error, by class, and gives it
+// to callers in place of a new load. The time counts from the end of the
+// failed load. A caller's own cancellation is never kept, nor is a refusal.
+type FailureMemo struct {
+	Transient Backoff
+	Permanent Backoff
+	Overload  Backoff
+}
+
+// A Backoff is a time that doubles with each failure in a row of the same key.
+type Backoff struct {
+	Initial time.Duration // zero: the error is not kept
+	Max     time.Duration // zero: Initial, so that it does not grow
+}
+
+// after returns the time for the nth failure in a row, n from 1.
+func (b Backoff) after(n int) time.Duration {
+	d, most := b.Initial, max(b.Max, b.Initial)
+	for ; n > 1 && d < most; n-- {
+		if d > most/2 {
+			return most
+		}
+		d *= 2
+	}
+	return min(d, most)
+}
+
+func (m FailureMemo) of(c Class) Backoff {
+	switch c {
+	case ClassTransient:
+		return m.Transient
+	case ClassPermanent:
+		return m.Permanent
+	case ClassOverload:
+		return m.Overload
+	}
+	return Backoff{}
+}
+
+// withDefaults returns o with its zero values replaced.
+func (o Options) withDefaults() Options {
+	if o.RefreshAhead > 0 && o.RefreshJitter == 0 {
+		o.RefreshJitter = min(DefaultRefreshJitter, o.RefreshAhead)
+	}
+	o.RefreshJitter = max(o.RefreshJitter, 0)
+	o.RefreshRetry = orDefault(o.RefreshRetry, DefaultRefreshRetry)
+	o.LoadTimeout = orDefault(o.LoadTimeout, DefaultLoadTimeout)
+	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
+	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)
+	if o.MaxWeight == 0 {
+		o.MaxEntries = orDefault(o.MaxEntries, DefaultMaxEntries)
+	}
+	return o
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

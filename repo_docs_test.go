@@ -1,0 +1,220 @@
+package weir_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every Go block in a Markdown file is code that is compiled elsewhere, and
+// says where, in a comment on the line before it:
+//
+//	<!-- example: example_test.go#ExampleNew -->  the body of that Example, as go doc shows it
+//	<!-- example: example_test.go -->             the whole file
+//	<!-- newuser -->                              a program that tools/newuser builds and runs
+//
+// Paths are from the root. The documents under docs/adr, and docs/design.md,
+// may sketch: their Go blocks need no comment.
+func TestRepoSnippetsEqualExamples(t *testing.T) {
+	for _, name := range markdown(t) {
+		sketches := strings.HasPrefix(name, "docs/adr/") || name == "docs/design.md"
+		for _, b := range goBlocks(string(readFile(t, name))) {
+			if err := checkBlock(b, name, sketches); err != nil {
+				t.Errorf("%s:%d: %v", name, b.line, err)
+			}
+		}
+	}
+}
+
+func checkBlock(b goBlock, file string, sketches bool) error {
+	switch {
+	case b.source == "" && sketches:
+		return nil
+	case b.source == "newuser" && file == "README.md":
+		return nil
+	case strings.HasPrefix(b.source, "example: "):
+		want, err := example(strings.TrimPrefix(b.source, "example: "))
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(b.code) != strings.TrimSpace(want) {
+			return fmt.Errorf("the block differs from %s, which is\n%s", b.source, want)
+		}
+		return nil
+	}
+	return fmt.Errorf("no comment before the Go block says where it is compiled (have %q)", b.source)
+}
+
+// A goBlock is a fenced Go block of a Markdown file.
+type goBlock struct {
+	line   int    // of its fence
+	source string // the text of the comment on the line before, or ""
+	code   string
+}
+
+func goBlocks(markdown string) []goBlock {
+	var blocks []goBlock
+	comment := regexp.MustCompile(`^<!-- (.*) -->$`)
+	previous, fence := "", ""
+	n := 0
+	for line := range strings.Lines(markdown) {
+		n++
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case fence == "" && strings.HasPrefix(line, "```"):
+			fence = line
+			if fence == "```go" {
+				b := goBlock{line: n}
+				if m := comment.FindStringSubmatch(previous); m != nil {
+					b.source = m[1]
+				}
+				blocks = append(blocks, b)
+			}
+		case fence != "" && line == "```":
+			fence = ""
+		case fence == "```go":
+			blocks[len(blocks)-1].code += line + "\n"
+		}
+		previous = line
+	}
+	return blocks
+}
+
+// example returns the code that "file.go#Func" or "file.go" names: the body of
+// the function without its braces, or the whole file.
+func example(source string) (string, error) {
+	file, name, whole := strings.Cut(source, "#")
+	b, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil || !whole {
+		return string(b), err
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, b, parser.ParseComments)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == name {
+			body := b[fset.Position(fn.Body.Lbrace).Offset+1 : fset.Position(fn.Body.Rbrace).Offset]
+			// gofmt keeps the indentation of a list of statements.
+			body = bytes.ReplaceAll(bytes.Trim(body, "\n"), []byte("\n\t"), []byte("\n"))
+			out, err := format.Source(bytes.TrimPrefix(body, []byte("\t")))
+			return string(out), err
+		}
+	}
+	return "", fmt.Errorf("%s has no function %s", file, name)
+}
+
+func TestRepoSnippetRulesBite(t *testing.T) {
+	tests := []struct {
+		name     string
+		markdown string
+		ok       bool
+	}{
+		{"no comment", "```go\nx := 1\n```\n", false},
+		{"no such file", "<!-- example: no.go -->\n```go\nx := 1\n```\n", false},
+		{"no such function", "<!-- example: repo_test.go#No -->\n```go\nx := 1\n```\n", false},
+		{"other code", "<!-- example: repo_docs_test.go#snippet -->\n```go\nx := 2\n```\n", false},
+		{"comment too far away", "<!-- example: repo_docs_test.go#snippet -->\n\n```go\nreturn 1\n```\n", false},
+		{"equal", "<!-- example: repo_docs_test.go#snippet -->\n```go\nreturn 1\n```\n", true},
+		{"not Go", "```sh\nmake test\n```\n", true},
+	}
+	for _, tt := range tests {
+		var err error
+		for _, b := range goBlocks(tt.markdown) {
+			err = checkBlock(b, "docs/howto/x.md", false)
+		}
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: checkBlock = %v; want ok %t", tt.name, err, tt.ok)
+		}
+	}
+}
+
+// snippet is quoted by TestRepoSnippetRulesBite.
+func snippet() int {
+	return 1
+}
+
+func TestRepoLinksResolve(t *testing.T) {
+	needCheckout(t)
+	if snippet() != 1 {
+		t.Fatal("snippet was changed")
+	}
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, name := range markdown(t) {
+		for _, m := range link.FindAllStringSubmatch(prose(string(readFile(t, name))), -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			at := path.Join(path.Dir(name), target)
+			if strings.HasPrefix(target, "/") || strings.HasPrefix(at, "..") {
+				t.Errorf("%s: link to %s leaves the repository", name, target)
+				continue
+			}
+			if _, err := os.Stat(filepath.FromSlash(at)); err != nil {
+				t.Errorf("%s: link to %s: no such file", name, target)
+			}
+		}
+	}
+}
+
+// prose returns the text outside fenced blocks and code spans.
+func prose(markdown string) string {
+	markdown = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(markdown, "")
+	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(markdown, "")
+}
+
+func TestRepoDecisionsAreNumbered(t *testing.T) {
+	needCheckout(t)
+	var names []string
+	for _, name := range markdown(t) {
+		if path.Dir(name) == "docs/adr" {
+			names = append(names, path.Base(name))
+		}
+	}
+	slices.Sort(names)
+	form := regexp.MustCompile(`^\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
+	for i, name := range names {
+		if want := fmt.Sprintf("%04d-", i+1); !form.MatchString(name) || !strings.HasPrefix(name, want) {
+			t.Errorf("docs/adr/%s; want a name like %stitle-in-small-letters.md", name, want)
+		}
+		text := string(readFile(t, "docs/adr/"+name))
+		for _, part := range []string{"## Context", "## Decision", "## Rejected", "## Consequences"} {
+			if !strings.Contains(text, "\n"+part+"\n") {
+				t.Errorf("docs/adr/%s has no part %q", name, part)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Error("no decisions in docs/adr")
+	}
+}
+
+func TestRepoChangelogHasUnreleased(t *testing.T) {
+	needCheckout(t)
+	if !bytes.Contains(readFile(t, "CHANGELOG.md"), []byte("\n## [Unreleased]\n")) {
+		t.Error("CHANGELOG.md has no [Unreleased] part")
+	}
+}
+
+func markdown(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	walk(t, func(name string) {
+		if path.Ext(name) == ".md" {
+			names = append(names, name)
+		}
+	})
+	return names
+}

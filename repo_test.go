@@ -1,0 +1,388 @@
+package weir_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The rules of the repository, as tests. Those about documents are in
+// repo_docs_test.go. Where the core is tested out of a module cache there is
+// no repository: then the rules hold for what is there, and those about the
+// rest are skipped.
+
+const modulePath = "github.com/weir-go/weir"
+
+// coreRequires is all that a user of the core gets beside it.
+var coreRequires = []string{"github.com/maypok86/otter/v2", "golang.org/x/time"}
+
+// coreImports may be imported by the core beside the standard library and
+// itself.
+var coreImports = []string{"github.com/maypok86/otter/v2", "golang.org/x/time/rate"}
+
+func TestRepoCoreImports(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.module != "." {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			first, _, _ := strings.Cut(p, "/")
+			own := p == modulePath || strings.HasPrefix(p, modulePath+"/")
+			if strings.Contains(first, ".") && !own && !slices.Contains(coreImports, p) {
+				t.Errorf("%s imports %s; want the standard library, %v or the core itself", f.path, p, coreImports)
+			}
+		}
+	}
+}
+
+func TestRepoCoreRequires(t *testing.T) {
+	m := readGoMod(t, "go.mod")
+	if !slices.Equal(m.direct, coreRequires) {
+		t.Errorf("go.mod requires %v; want %v", m.direct, coreRequires)
+	}
+	if len(m.indirect) > 0 {
+		t.Errorf("go.mod requires indirectly %v; want nothing", m.indirect)
+	}
+	if !strings.HasPrefix(m.goLine, "1.25") {
+		t.Errorf("go.mod says go %s; want 1.25, one release behind", m.goLine)
+	}
+}
+
+func TestRepoNoReplace(t *testing.T) {
+	for _, dir := range modules(t) {
+		if readGoMod(t, path.Join(dir, "go.mod")).replaces {
+			t.Errorf("%s/go.mod has a replace; `go install` refuses it", dir)
+		}
+	}
+}
+
+func TestRepoWorkspaceListsEveryModule(t *testing.T) {
+	needCheckout(t)
+	var used []string
+	for line := range strings.Lines(string(readFile(t, "go.work"))) {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "use "))
+		if strings.HasPrefix(line, ".") {
+			used = append(used, path.Clean(line))
+		}
+	}
+	slices.Sort(used)
+	if have := modules(t); !slices.Equal(used, have) {
+		t.Errorf("go.work uses %v; want every module, %v", used, have)
+	}
+}
+
+func TestRepoPackageComments(t *testing.T) {
+	commented := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if f.isTest() {
+			continue
+		}
+		dir := path.Dir(f.path)
+		commented[dir] = commented[dir] || f.ast.Doc != nil
+	}
+	for dir, ok := range commented {
+		if !ok {
+			t.Errorf("package in %s has no package comment", dir)
+		}
+	}
+}
+
+func TestRepoFilesAreShort(t *testing.T) {
+	const most = 800
+	for _, f := range goFiles(t) {
+		if n := bytes.Count(readFile(t, f.path), []byte("\n")); n > most && !f.isTest() {
+			t.Errorf("%s has %d lines; want at most %d, so split it", f.path, n, most)
+		}
+	}
+}
+
+// A test that sleeps must do it in a bubble, where it costs nothing and is
+// exact. This looks at whole packages: one whose tests know testing/synctest
+// may sleep, often in a helper that its bubbles share. The lab and the
+// benchmarks work in real time.
+func TestRepoNoRealSleep(t *testing.T) {
+	var tests []goFile
+	bubbles := map[string]bool{} // by folder
+	for _, f := range goFiles(t) {
+		if f.isTest() && f.module != "lab" && f.module != "bench" {
+			tests = append(tests, f)
+			bubbles[path.Dir(f.path)] = bubbles[path.Dir(f.path)] || f.imports("testing/synctest")
+		}
+	}
+	for _, f := range tests {
+		if bubbles[path.Dir(f.path)] {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && sel.Sel.Name == "Sleep" {
+				t.Errorf("%s sleeps outside a bubble", f.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// Every point of the core's contract (docs/goals.md) is named by a test of the
+// core, in its name or in a comment.
+func TestRepoContractPointsAreTested(t *testing.T) {
+	points := map[string]bool{}
+	for letter, n := range map[string]int{"F": 9, "E": 9, "B": 5, "O": 2, "M": 4} {
+		for i := range n {
+			points[letter+strconv.Itoa(i+1)] = false
+		}
+	}
+	inComment := regexp.MustCompile(`\b[FEBOM][1-9]\b`)
+	inName := regexp.MustCompile(`(?:^|[a-z_])([FEBOM][1-9])(?:[A-Z_]|$)`)
+	for _, f := range goFiles(t) {
+		if f.module != "." || !f.isTest() || strings.HasPrefix(path.Base(f.path), "repo_") {
+			continue
+		}
+		for _, group := range f.ast.Comments {
+			for _, p := range inComment.FindAllString(group.Text(), -1) {
+				points[p] = true
+			}
+		}
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Test") {
+				for _, m := range inName.FindAllStringSubmatch(fn.Name.Name, -1) {
+					points[m[1]] = true
+				}
+			}
+		}
+	}
+	var missing []string
+	for p, named := range points {
+		if !named {
+			missing = append(missing, p)
+		}
+	}
+	slices.Sort(missing)
+	if len(missing) > 0 {
+		t.Errorf("no test of the core names %v", missing)
+	}
+}
+
+// A path on somebody's machine is a slip, in code and in documents.
+func TestRepoNoMachinePaths(t *testing.T) {
+	machine := regexp.MustCompile("(?m)(?:^|[\\s\"'`(=:])(/(?:work|root|home|Users)/[\\w.-]+)")
+	walk(t, func(name string) {
+		b := readFile(t, name)
+		if bytes.IndexByte(b, 0) >= 0 {
+			return // not text
+		}
+		for _, m := range machine.FindAllSubmatch(b, -1) {
+			t.Errorf("%s names %s, a path on one machine", name, m[1])
+		}
+	})
+}
+
+func TestRepoMakefileIsThin(t *testing.T) {
+	needCheckout(t)
+	var targets []string
+	for line := range strings.Lines(string(readFile(t, "Makefile"))) {
+		name, rest, ok := strings.Cut(line, ":")
+		if !ok || strings.ContainsAny(name, " \t#.=") || strings.HasPrefix(rest, "=") {
+			continue
+		}
+		targets = append(targets, name)
+		if !strings.Contains(rest, "## ") {
+			t.Errorf("target %s has no ## comment for make help", name)
+		}
+	}
+	if len(targets) > 12 {
+		t.Errorf("%d targets; want at most 12: %v", len(targets), targets)
+	}
+	for _, want := range []string{"demo", "test", "core", "race", "fuzz", "bench", "help"} {
+		if !slices.Contains(targets, want) {
+			t.Errorf("no target %s among %v", want, targets)
+		}
+	}
+	if !bytes.Contains(readFile(t, ".ci/run"), []byte("make test")) {
+		t.Error(".ci/run does not run `make test`")
+	}
+}
+
+// A goFile is a parsed Go file of the repository.
+type goFile struct {
+	path   string // from the root, with slashes
+	module string // the folder of its module's go.mod, "." for the core
+	fset   *token.FileSet
+	ast    *ast.File
+}
+
+func (f goFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
+
+func (f goFile) imports(p string) bool {
+	return slices.ContainsFunc(f.ast.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == strconv.Quote(p) })
+}
+
+// goFiles parses every Go file of the repository.
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	mods := modules(t)
+	var files []goFile
+	walk(t, func(name string) {
+		if path.Ext(name) != ".go" {
+			return
+		}
+		f := goFile{path: name, module: ".", fset: token.NewFileSet()}
+		for _, dir := range mods {
+			if strings.HasPrefix(name, dir+"/") && len(dir) > len(f.module) {
+				f.module = dir
+			}
+		}
+		var err error
+		if f.ast, err = parser.ParseFile(f.fset, name, readFile(t, name), parser.ParseComments); err != nil {
+			t.Error(err)
+			return
+		}
+		files = append(files, f)
+	})
+	return files
+}
+
+// modules returns the folders with a go.mod, sorted.
+func modules(t *testing.T) []string {
+	t.Helper()
+	var dirs []string
+	walk(t, func(name string) {
+		if path.Base(name) == "go.mod" {
+			dirs = append(dirs, path.Dir(name))
+		}
+	})
+	slices.Sort(dirs)
+	return dirs
+}
+
+// A goMod is what the rules want to know of a go.mod file.
+type goMod struct {
+	goLine           string
+	direct, indirect []string // paths, in the file's order
+	replaces         bool
+}
+
+func readGoMod(t *testing.T, name string) goMod {
+	t.Helper()
+	var m goMod
+	block := ""
+	for line := range strings.Lines(string(readFile(t, name))) {
+		line, comment, _ := strings.Cut(strings.TrimSpace(line), "//")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		verb := block
+		switch {
+		case words[0] == ")":
+			block = ""
+			continue
+		case block == "" && len(words) == 2 && words[1] == "(":
+			block = words[0]
+			continue
+		case block == "":
+			verb, words = words[0], words[1:]
+		}
+		switch verb {
+		case "go":
+			m.goLine = words[0]
+		case "replace":
+			m.replaces = true
+		case "require":
+			if strings.TrimSpace(comment) == "indirect" {
+				m.indirect = append(m.indirect, words[0])
+			} else {
+				m.direct = append(m.direct, words[0])
+			}
+		}
+	}
+	return m
+}
+
+// needCheckout skips a test that makes sense in a checkout alone.
+func needCheckout(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("go.work"); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("not in a checkout: no go.work")
+	}
+}
+
+// walk calls visit with the name of every file that belongs to the repository.
+// It reads folders itself, rather than ask git: so the test cache knows that a
+// file was added, and a checkout owned by somebody else is no trouble.
+func walk(t *testing.T, visit func(name string)) {
+	t.Helper()
+	ignored := ignore(t)
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if d.Name() == ".git" || ignored(name) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.Type().IsRegular() {
+			visit(name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ignore reads .gitignore, whose patterns are kept simple: /name or /name/ for
+// one place, *.ext or name for any.
+func ignore(t *testing.T) func(name string) bool {
+	t.Helper()
+	var patterns []string
+	if b, err := os.ReadFile(".gitignore"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSuffix(strings.TrimSpace(line), "/"); line != "" && line[0] != '#' {
+				patterns = append(patterns, line)
+			}
+		}
+	}
+	return func(name string) bool {
+		for _, p := range patterns {
+			subject := path.Base(name)
+			if p[0] == '/' {
+				subject = "/" + name
+			}
+			if ok, err := path.Match(p, subject); err != nil {
+				t.Fatalf(".gitignore: %s: %v", p, err)
+			} else if ok {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.FromSlash(name))
+	if err != nil {
+		t.Fatal(fmt.Errorf("the rules need it: %w", err))
+	}
+	return b
+}

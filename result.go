@@ -1,0 +1,96 @@
+package weir
+
+import "time"
+
+// A Result is the answer to one call, and how it came about.
+type Result[V any] struct {
+	Value V
+	Err   error
+
+	// State says what kind of answer it is; StateNone if Err is a failure.
+	State State
+
+	// Source says where the answer came from.
+	Source Origin
+
+	// Age is the time since the load that made the value ended.
+	Age time.Duration
+
+	// Joined reports that the call waited for a load that another call, or a
+	// background refresh, had started.
+	Joined bool
+
+	// Superseded reports that the value was overtaken while it was loaded: by
+	// Set, Invalidate, Expire, InvalidateTags or Clear. It was right when the
+	// call began, and is not kept.
+	Superseded bool
+
+	// Cause is why a stale value was served in place of an error.
+	Cause error
+}
+
+// A State is the kind of an answer.
+type State uint8
+
+const (
+	// StateNone: no value and no negative answer; see Result.Err.
+	StateNone State = iota
+	// StateFresh: from memory, within its TTL.
+	StateFresh
+	// StateStale: from memory, within the stale-while-revalidate window.
+	StateStale
+	// StateStaleOnError: from memory, within the stale-if-error window, since
+	// the load failed, was refused or is slow; see Result.Cause.
+	StateStaleOnError
+	// StateNegative: the source does not have the key; Result.Err matches
+	// ErrNotFound.
+	StateNegative
+	// StateLoaded: loaded for this call and those that joined it.
+	StateLoaded
+)
+
+func (s State) String() string {
+	switch s {
+	case StateNone:
+		return "none"
+	case StateFresh:
+		return "fresh"
+	case StateStale:
+		return "stale"
+	case StateStaleOnError:
+		return "stale on error"
+	case StateNegative:
+		return "negative"
+	case StateLoaded:
+		return "loaded"
+	}
+	return "unknown"
+}
+
+// An Origin is where an answer came from.
+type Origin uint8
+
+const (
+	// FromNone: there is no answer.
+	FromNone Origin = iota
+	// FromMemory: the Guard's own memory.
+	FromMemory
+	// FromTier: the fleet's shared tier.
+	FromTier
+	// FromLoad: the source.
+	FromLoad
+)
+
+func (o Origin) String() string {
+	switch o {
+	case FromNone:
+		return "none"
+	case FromMemory:
+		return "memory"
+	case FromTier:
+		return "tier"
+	case FromLoad:
+		return "load"
+	}
+	return "unknown"
+}

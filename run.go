@@ -1,0 +1,437 @@
+package weir
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// A run is one load on its way through its goroutine:
+//
+//  1. admit: wait for the limiter's permit.
+//  2. arm: start the hard timeout.
+//  3. call: run the user's function, and make entries of what it brings.
+//  4. end, whatever happened above: give back the permit, commit, wake.
+type run[K comparable, V any] struct {
+	g          *Guard[K, V]
+	l          *inflight.Load[K, outcome[V]]
+	background bool
+
+	permit limit.Permit
+	timer  *time.Timer
+	ctx    context.Context // what the function was given; nil if it was not called
+	done   bool            // nothing panicked
+
+	err   error       // of the whole load; then there are no answers
+	class Class       // of err
+	one   answer[V]   // of a load of one key
+	many  []answer[V] // of a load of several
+	ended instant     // when the function returned
+
+	queued time.Duration // with an Observer only, as start
+	start  time.Time
+}
+
+// An answer is what the function said about one key.
+type answer[V any] struct {
+	entry *entry[V] // nil if err is set
+	tags  []string
+	keep  bool // into memory with it
+	heavy bool // kept out of memory by its weight
+	err   error
+	class Class // of err
+}
+
+// run runs the load l to its end.
+func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
+	r := run[K, V]{g: g, l: l, background: background}
+	defer r.end()
+	if r.admit() {
+		r.arm()
+		r.call()
+	}
+	r.done = true
+}
+
+// admit waits for a permit. It reports false, with err set, if there is none.
+func (r *run[K, V]) admit() bool {
+	g, l := r.g, r.l
+	if g.o.Limiter == nil {
+		return true
+	}
+	var err error
+	began := r.clock()
+	if r.background {
+		r.permit, err = g.o.Limiter.Acquire(limit.ContextWithPriority(l, limit.Background))
+		if err == nil || !r.wanted(err) {
+			return err == nil
+		}
+	}
+	r.permit, err = g.o.Limiter.Acquire(l)
+	r.queued = r.clock().Sub(began)
+	if err == nil {
+		return true
+	}
+	r.err, r.class = err, ClassOverload
+	if l.Err() != nil {
+		return false // given up while it waited: nobody has refused it
+	}
+	g.count.refusals.Add(1)
+	g.event(EventRefused, l.Flights()[0].Key, err)
+	return false
+}
+
+// wanted decides about a background load that was refused for want of a permit
+// to spare. If callers have joined it, it is theirs now and asks again on
+// their behalf. Otherwise it ends, in the same step, so that nobody can join
+// it and be refused for it.
+func (r *run[K, V]) wanted(refusal error) bool {
+	g, l := r.g, r.l
+	g.flights.Lock()
+	if l.JoinersLocked() > 0 {
+		g.flights.Unlock()
+		return true
+	}
+	for _, f := range l.Flights() {
+		g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
+	}
+	counts := l.FailLocked(refusal)
+	g.flights.Unlock()
+	if counts {
+		l.End(nil)
+	}
+	r.err, r.class = refusal, ClassOverload
+	if !counts {
+		return false // closed while it waited: nobody has refused it
+	}
+	g.count.refreshesSkipped.Add(1)
+	g.event(EventRefreshSkipped, l.Flights()[0].Key, refusal)
+	return false
+}
+
+// arm starts the hard timeout.
+func (r *run[K, V]) arm() {
+	g, l := r.g, r.l
+	if d := g.o.LoadTimeout; d > 0 {
+		l.SetDeadline(time.Now().Add(d))
+		r.timer = time.AfterFunc(d, func() { g.expire(l) })
+	}
+}
+
+// call runs the user's function and hooks. They may panic.
+func (r *run[K, V]) call() {
+	g, l := r.g, r.l
+	if g.src.LoadContext != nil {
+		l.SetValues(g.src.LoadContext(l.Values()))
+	}
+	r.ctx = l
+	g.count.loads.Add(1)
+	if r.background {
+		g.count.refreshes.Add(1)
+	}
+	r.observeStart()
+	f := l.Flights()[0]
+	switch {
+	case len(l.Flights()) > 1 || g.src.Load == nil && g.src.LoadEntry == nil:
+		r.callMany()
+	case g.src.LoadEntry != nil:
+		prev := g.lookup(f.Key)
+		p := prev.previous(g.now())
+		if p.OK {
+			p.Value = g.clone(p.Value)
+		}
+		in, err := g.src.LoadEntry(r.ctx, f.Key, p)
+		r.returned()
+		r.one = r.answer(f.Key, in, prev, err)
+	default:
+		v, err := g.src.Load(r.ctx, f.Key)
+		r.returned()
+		r.one = r.answer(f.Key, Entry[V]{Value: v}, nil, err)
+	}
+}
+
+// callMany is call for LoadMany.
+func (r *run[K, V]) callMany() {
+	flights := r.l.Flights()
+	keys := make([]K, len(flights))
+	for i, f := range flights {
+		keys[i] = f.Key
+	}
+	values, err := r.g.src.LoadMany(r.ctx, keys)
+	r.returned()
+	if err == nil {
+		err = ErrNotFound // of the keys that are missing
+	}
+	r.many = make([]answer[V], len(flights))
+	for i, f := range flights {
+		if v, ok := values[f.Key]; ok {
+			r.many[i] = r.answer(f.Key, Entry[V]{Value: v}, nil, nil)
+		} else {
+			r.many[i] = r.answer(f.Key, Entry[V]{}, nil, err)
+		}
+	}
+}
+
+// at returns the answer for the ith flight.
+func (r *run[K, V]) at(i int) *answer[V] {
+	if r.many != nil {
+		return &r.many[i]
+	}
+	return &r.one
+}
+
+// returned notes that the user's function has returned.
+func (r *run[K, V]) returned() {
+	r.l.Return()
+	r.ended = r.g.now()
+}
+
+// answer makes what is to be committed of in and err.
+func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer[V] {
+	g := r.g
+	if err == nil && in.NotModified {
+		if p := prev.previous(r.ended); p.OK {
+			g.count.notModified.Add(1)
+			in = prev.renewed(in)
+		} else {
+			err = ErrNotModified
+		}
+	}
+	if err != nil {
+		class := classify(g.o.Classify, err)
+		if class != ClassNotFound {
+			return answer[V]{err: err, class: class}
+		}
+		ttl := choose(in.TTL, g.o.NegativeTTL)
+		e := newNegative[V](ttl, asNotFound(err), r.ended)
+		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore}
+	}
+	e, keep, heavy := g.makeEntry(key, in, r.ended)
+	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy}
+}
+
+// makeEntry makes an entry of in and says whether it goes into memory, and if
+// not, whether that is for its weight. The tags are set when it does.
+func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant) (e *entry[V], keep, heavy bool) {
+	if in.Weight == 0 && g.src.Weigh != nil && g.o.MaxWeight > 0 {
+		in.Weight = g.src.Weigh(key, in.Value)
+	}
+	e = newEntry(&g.o, in, now)
+	if in.Version != "" {
+		e.extra = &extra{version: in.Version}
+	}
+	heavy = g.o.MaxWeight > 0 && uint64(e.weight) > g.o.MaxWeight
+	// A value that is never fresh is kept if the load names a stale window for
+	// it, to be served stale and to be asked about by its version.
+	stale := in.TTL < 0 && (in.StaleWhileRevalidate > 0 || in.StaleIfError > 0)
+	keep = !in.NoStore && !heavy && (e.freshUntil > now || stale)
+	return e, keep, heavy
+}
+
+// end finishes the load, on its goroutine, also while that panics or exits.
+func (r *run[K, V]) end() {
+	g, l := r.g, r.l
+	if !r.done {
+		r.err, r.class = fault(recover()), ClassTransient
+		g.count.panics.Add(1)
+		r.ended = g.now()
+	}
+	l.Return()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.permit.Release(r.permitOutcome())
+	counts := r.commit()
+	if counts {
+		l.End(nil)
+	}
+	g.trim(len(l.Flights()))
+	if g.o.Observer != nil {
+		r.observeEnd(!counts)
+		g.flights.Lock()
+		g.telling--
+		g.idleLocked()
+		g.flights.Unlock()
+	}
+}
+
+// permitOutcome says how the load went, to limiters that learn from it.
+func (r *run[K, V]) permitOutcome() limit.Outcome {
+	err, class := r.err, r.class
+	if err == nil {
+		err, class = r.at(0).err, r.at(0).class // of a bulk load the first key stands for all
+	}
+	switch given := r.l.Err(); {
+	case r.ctx == nil:
+		return limit.Unused
+	case given == context.DeadlineExceeded, err != nil && class == ClassOverload:
+		return limit.Dropped
+	case given != nil, err != nil && class != ClassPermanent:
+		return limit.Ignored
+	}
+	return limit.Success
+}
+
+// commit makes the result final, unless the load was given up before, and
+// reports whether it was not.
+func (r *run[K, V]) commit() bool {
+	g, l := r.g, r.l
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	if l.Overdue {
+		g.stuck--
+	}
+	if r.background {
+		g.refreshing--
+	}
+	if !l.FinalLocked() {
+		for i, f := range l.Flights() {
+			if r.err != nil {
+				r.failLocked(f, r.err, r.class)
+			} else if a := r.at(i); a.err != nil {
+				r.failLocked(f, a.err, a.class)
+			} else {
+				r.keepLocked(f, a)
+			}
+		}
+	}
+	if g.o.Observer != nil {
+		g.telling++
+	}
+	counts := l.SettleLocked()
+	g.idleLocked()
+	return counts
+}
+
+// failLocked gives f an error. The table's lock must be held.
+func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, class Class) {
+	f.Err = err
+	if r.ctx == nil { // refused: never remembered
+		if !f.SupersededLocked() {
+			r.g.postponeLocked(f.Key, later(r.g.now(), r.g.o.RefreshRetry))
+		}
+		return
+	}
+	r.g.count.loadFailures.Add(1)
+	if !f.SupersededLocked() {
+		r.g.rememberLocked(f.Key, err, class, r.ended)
+	}
+}
+
+// keepLocked gives f its entry, and puts that into memory unless it was
+// overtaken. The table's lock must be held.
+func (r *run[K, V]) keepLocked(f *inflight.Flight[K, outcome[V]], a *answer[V]) {
+	g := r.g
+	f.Value.entry = a.entry
+	if a.entry.kind == kindNegative {
+		g.count.notFound.Add(1)
+	}
+	if a.heavy {
+		g.count.tooHeavy.Add(1)
+	}
+	// Callers may have come between an invalidation by tag and a later one that
+	// took the flight off the table, so the tags are looked at in any case.
+	a.entry.setTags(g.internLocked(a.tags), r.l.Seq)
+	f.Value.overtaken = a.entry.outdated()
+	switch {
+	case f.SupersededLocked():
+		g.count.superseded.Add(1)
+		return
+	case f.Value.overtaken:
+		g.count.superseded.Add(1)
+		g.postponeLocked(f.Key, r.ended) // what is there may be refreshed again
+		return
+	}
+	if a.keep {
+		g.store.Set(f.Key, a.entry)
+	} else {
+		g.removeLocked(f.Key)
+	}
+}
+
+// expire is the hard timeout of l.
+func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
+	err := &TimeoutError{After: g.o.LoadTimeout}
+	g.flights.Lock()
+	if l.ReturnedLocked() {
+		g.flights.Unlock()
+		return
+	}
+	l.Overdue = true
+	g.stuck++
+	first := !l.FinalLocked()
+	if first {
+		now := g.now()
+		for _, f := range l.Flights() {
+			g.count.loadFailures.Add(1)
+			if !f.SupersededLocked() {
+				g.rememberLocked(f.Key, err, ClassTransient, now)
+			}
+		}
+		l.FailLocked(err)
+	}
+	g.flights.Unlock()
+	if first {
+		l.Expire(err)
+	}
+	g.count.loadTimeouts.Add(1)
+	g.event(EventTimedOut, l.Flights()[0].Key, err)
+}
+
+// clock is the time, if there is an Observer to tell it to.
+func (r *run[K, V]) clock() time.Time {
+	if r.g.o.Observer == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (r *run[K, V]) info() LoadInfo {
+	flights := r.l.Flights()
+	return LoadInfo{Guard: r.g.o.Name, Key: flights[0].Key, Keys: len(flights), Background: r.background}
+}
+
+// observeStart reports the load's start and takes the context it is given.
+func (r *run[K, V]) observeStart() {
+	g := r.g
+	if g.o.Observer == nil {
+		return
+	}
+	r.start = time.Now()
+	g.observe(func(o Observer) {
+		if ctx := o.LoadStart(r.l, r.info()); ctx != nil {
+			r.ctx = ctx
+		}
+	})
+	g.flights.Lock()
+	r.l.Observed = r.ctx
+	g.flights.Unlock()
+}
+
+// observeEnd reports the load's end.
+func (r *run[K, V]) observeEnd(late bool) {
+	g := r.g
+	if late && context.Cause(r.l) == ErrAbandoned {
+		g.event(EventAbandoned, r.l.Flights()[0].Key, ErrAbandoned)
+	}
+	if r.ctx == nil {
+		return
+	}
+	end := LoadEnd{Start: r.start, Duration: time.Since(r.start), Queued: r.queued, Err: r.err, Class: r.class, Late: late}
+	for i := range r.l.Flights() { // of a bulk load the first error stands for all
+		if end.Err != nil {
+			break
+		}
+		if a := r.at(i); a.err != nil {
+			end.Err, end.Class = a.err, a.class
+		} else if a.entry.kind == kindNegative && r.many == nil {
+			end.Err, end.Class = a.entry.extra.err, ClassNotFound
+		}
+	}
+	g.observe(func(o Observer) { o.LoadEnd(context.WithoutCancel(r.ctx), r.info(), end) })
+	if end.Err == nil && r.at(0).heavy {
+		g.event(EventTooHeavy, r.l.Flights()[0].Key, nil)
+	}
+}

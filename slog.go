@@ -1,0 +1,59 @@
+package weir
+
+import (
+	"context"
+	"log/slog"
+)
+
+// SlogObserver returns an Observer that logs what an operator wants to read:
+// failed and stuck loads and refusals at Warn, stale answers and skipped
+// refreshes at Info, every other load at Debug. It logs neither keys nor
+// values, since they may be secret; errors of the source are logged as they
+// are. A nil logger is slog.Default.
+func SlogObserver(logger *slog.Logger) Observer {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return &slogObserver{logger: logger}
+}
+
+type slogObserver struct {
+	NopObserver
+	logger *slog.Logger
+}
+
+func (s *slogObserver) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
+	level, msg := slog.LevelDebug, "weir: loaded"
+	if end.Err != nil && end.Class != ClassNotFound {
+		level, msg = slog.LevelWarn, "weir: load failed"
+	}
+	if end.Late {
+		msg = "weir: load ended late, its result was thrown away"
+	}
+	if !s.logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("guard", l.Guard),
+		slog.Duration("took", end.Duration),
+		slog.Duration("queued", end.Queued),
+		slog.Int("keys", l.Keys),
+		slog.Bool("background", l.Background),
+	}
+	if end.Err != nil {
+		attrs = append(attrs, slog.String("class", end.Class.String()), slog.Any("err", end.Err))
+	}
+	s.logger.LogAttrs(ctx, level, msg, attrs...)
+}
+
+func (s *slogObserver) Event(e Event) {
+	level := slog.LevelWarn
+	if e.Kind == EventStaleOnError || e.Kind == EventRefreshSkipped || e.Kind == EventAbandoned {
+		level = slog.LevelInfo
+	}
+	attrs := []slog.Attr{slog.String("guard", e.Guard)}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("err", e.Err))
+	}
+	s.logger.LogAttrs(context.Background(), level, "weir: "+e.Kind.String(), attrs...)
+}

@@ -1,0 +1,91 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// A Source is what a Guard stands before, with the hooks that know the types
+// of its keys and values. [NewFrom] takes it; [New] is the short form for a
+// Source with a Load and nothing else.
+//
+// At least one of Load, LoadEntry and LoadMany must be set, and at most one of
+// Load and LoadEntry. The functions run on the Guard's goroutines, several at
+// a time. They must respect their context; what happens with one that does not
+// is told at Options.LoadTimeout.
+type Source[K comparable, V any] struct {
+	// Load returns the value of one key. It returns ErrNotFound, or an error
+	// that Options.Classify maps to it, for a key that the source does not
+	// have.
+	Load func(ctx context.Context, key K) (V, error)
+
+	// LoadEntry is a Load that also decides what becomes of its value: how
+	// long it is kept, under which tags, or not at all. It is told the
+	// previous value, so that it can ask the source whether that still holds.
+	// With an error that is not-found, the TTL and Tags of the returned Entry
+	// are those of the negative answer.
+	LoadEntry func(ctx context.Context, key K, prev Previous[V]) (Entry[V], error)
+
+	// LoadMany returns the values of several keys in one call, for GetMany
+	// and, where there is neither Load nor LoadEntry, for single keys. A key
+	// that is missing from the map is not found; with an error, it has
+	// failed. Keys that were not asked for are ignored. The function must not
+	// keep keys or the map.
+	LoadMany func(ctx context.Context, keys []K) (map[K]V, error)
+
+	// Clone copies a value for each call that returns it, for Set, and for the
+	// previous value of LoadEntry. Without it they all share one value and
+	// must not change it.
+	Clone func(V) V
+
+	// Weigh returns the weight of a value, in the unit of Options.MaxWeight.
+	// A weight of 0 counts as 1.
+	Weigh func(K, V) uint32
+
+	// LoadContext returns the context whose values the load sees, derived
+	// from that of the caller who started it, or from context.Background. It
+	// is the place to strip an identity that must not decide an answer which
+	// others share. Its deadline and cancellation are ignored.
+	LoadContext func(ctx context.Context) context.Context
+}
+
+// A Previous is what a Guard still knows about a key when it is loaded again,
+// however old it is.
+type Previous[V any] struct {
+	OK      bool // there is a previous value
+	Value   V
+	Version string        // as LoadEntry returned it
+	Age     time.Duration // since the load that made the value ended
+}
+
+// An Entry is a value and what is to become of it. In the durations, zero is
+// the Guard's option and a negative value ([None]) is none. With a TTL of None
+// the value is never fresh, and not kept unless the Entry names a stale window:
+// then it may be served stale, and is the Previous of the next load.
+type Entry[V any] struct {
+	Value V
+
+	TTL                  time.Duration
+	StaleWhileRevalidate time.Duration
+	StaleIfError         time.Duration
+
+	// Tags name the entry for InvalidateTags.
+	Tags []string
+
+	// Weight is the entry's weight, in the unit of Options.MaxWeight. Zero
+	// asks Source.Weigh.
+	Weight uint32
+
+	// Version is handed to the next load of the key, as an ETag or a row
+	// version is.
+	Version string
+
+	// NoStore keeps the value for those who waited for it only. An entry that
+	// is in memory already is removed.
+	NoStore bool
+
+	// NotModified says that the previous value still holds: it is kept for
+	// another TTL, Value is ignored, and Tags and Version, where empty, are
+	// those it had.
+	NotModified bool
+}

@@ -1,0 +1,134 @@
+package weir
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+)
+
+// Stats are counts since New, and a few numbers as they stand now. They are
+// read one after another, so under traffic they need not add up exactly.
+type Stats struct {
+	// Calls that needed no load of their own.
+	Hits         uint64 // answered by a fresh value
+	StaleHits    uint64 // answered by a stale value, within stale-while-revalidate
+	NegativeHits uint64 // answered by a remembered ErrNotFound
+	MemoHits     uint64 // spared a load by a remembered failure
+	Joins        uint64 // joined a running load
+
+	// StaleOnError counts calls, of whatever kind, that got a stale value in
+	// place of an error or a long wait.
+	StaleOnError uint64
+
+	// Loads, one for each run of the user's function.
+	Loads        uint64
+	Refreshes    uint64 // of them in the background
+	LoadTimeouts uint64 // of them outlived LoadTimeout
+	Panics       uint64 // of them panicked or called runtime.Goexit
+	Abandoned    uint64 // of them, and of those still queued, cancelled since nobody waited
+
+	// Answers of loads, one for each key of a bulk load.
+	LoadFailures uint64 // errors, not-found left out
+	NotFound     uint64 // ErrNotFound
+	NotModified  uint64 // the previous value, unmodified
+	Superseded   uint64 // overtaken by a write, and not kept
+
+	// What did not happen.
+	Refusals         uint64 // loads refused by the limiter
+	StuckRefusals    uint64 // loads refused because of MaxStuck
+	RefreshesSkipped uint64 // for want of a place or a permit
+	TooHeavy         uint64 // entries not kept because of their weight
+	ObserverPanics   uint64
+
+	// As it stands now.
+	Entries    int // in memory, about; also those too old to be served
+	Flights    int // keys that a caller could join
+	Running    int // loads whose function has not returned
+	Refreshing int // of them in the background
+	Stuck      int // of them beyond LoadTimeout
+}
+
+// Avoided is the number of calls that needed no load of their own.
+func (s Stats) Avoided() uint64 {
+	return s.Hits + s.StaleHits + s.NegativeHits + s.MemoHits + s.Joins
+}
+
+// Stats returns the Guard's counts. It takes the Guard's lock for a moment.
+func (g *Guard[K, V]) Stats() Stats {
+	c := &g.count
+	s := Stats{
+		Hits:             c.hits.sum(),
+		StaleHits:        c.staleHits.Load(),
+		NegativeHits:     c.negativeHits.Load(),
+		MemoHits:         c.memoHits.Load(),
+		Joins:            c.joins.Load(),
+		StaleOnError:     c.staleOnError.Load(),
+		Loads:            c.loads.Load(),
+		Refreshes:        c.refreshes.Load(),
+		LoadFailures:     c.loadFailures.Load(),
+		NotFound:         c.notFound.Load(),
+		NotModified:      c.notModified.Load(),
+		LoadTimeouts:     c.loadTimeouts.Load(),
+		Panics:           c.panics.Load(),
+		Superseded:       c.superseded.Load(),
+		Refusals:         c.refusals.Load(),
+		StuckRefusals:    c.stuckRefusals.Load(),
+		RefreshesSkipped: c.refreshesSkipped.Load(),
+		TooHeavy:         c.tooHeavy.Load(),
+		ObserverPanics:   c.observerPanics.Load(),
+		Entries:          g.store.EstimatedSize(),
+	}
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	s.Abandoned = g.flights.AbandonedLocked()
+	s.Flights = g.flights.LenLocked()
+	s.Running = g.flights.RunningLocked()
+	s.Refreshing = g.refreshing
+	s.Stuck = g.stuck
+	return s
+}
+
+// counters are the counts behind Stats. Hits are on the one path where a
+// shared counter would be felt.
+type counters struct {
+	hits striped
+
+	staleHits, staleOnError, negativeHits, memoHits, joins atomic.Uint64
+	loads, refreshes, loadFailures, notFound, notModified  atomic.Uint64
+	loadTimeouts, panics, superseded                       atomic.Uint64
+	refusals, stuckRefusals, refreshesSkipped, tooHeavy    atomic.Uint64
+	observerPanics                                         atomic.Uint64
+}
+
+// striped is a counter in several cells, each on a cache line of its own, so
+// that processors that count at the same time do not wait for each other.
+type striped struct {
+	cells []cell
+	shift uint
+}
+
+type cell struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+func newStriped() striped {
+	b := bits.Len(uint(4*runtime.GOMAXPROCS(0) - 1))
+	return striped{cells: make([]cell, 1<<b), shift: uint(64 - b)}
+}
+
+// add counts one, in a cell chosen by the present time, which the caller has
+// at hand: its last digits differ from processor to processor as well as a
+// random number would, and that costs 5 ns.
+func (s *striped) add(now instant) {
+	const golden = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads near numbers (Knuth, TAOCP 3, section 6.4)
+	s.cells[uint64(now)*golden>>s.shift].n.Add(1)
+}
+
+func (s *striped) sum() uint64 {
+	var sum uint64
+	for i := range s.cells {
+		sum += s.cells[i].n.Load()
+	}
+	return sum
+}

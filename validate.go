@@ -1,0 +1,102 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An OptionError names one fault in a Guard's Options or Source.
+type OptionError struct {
+	Field string // such as "Options.TTL"
+	Value any
+	Bound string // what it must be
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("weir: %s is %v, must be %s", e.Field, e.Value, e.Bound)
+}
+
+// Validate returns all faults of o at once, joined by errors.Join, each an
+// *OptionError, or nil. New calls it.
+func (o Options) Validate() error {
+	var c checks
+	c.duration("Options.TTL", o.TTL)
+	c.share("Options.TTLJitter", o.TTLJitter, 0, 0.5)
+	c.that(o.RefreshAhead >= 0 && o.RefreshAhead < 1, "Options.RefreshAhead", o.RefreshAhead, "at least 0 and below 1")
+	c.that(o.RefreshJitter <= o.RefreshAhead, "Options.RefreshJitter", o.RefreshJitter, fmt.Sprintf("at most RefreshAhead (%v)", o.RefreshAhead))
+	c.duration("Options.RefreshRetry", o.RefreshRetry)
+	c.duration("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
+	c.duration("Options.StaleIfError", o.StaleIfError)
+	c.duration("Options.NegativeTTL", o.NegativeTTL)
+	c.backoff("Options.FailureMemo.Transient", o.FailureMemo.Transient)
+	c.backoff("Options.FailureMemo.Permanent", o.FailureMemo.Permanent)
+	c.backoff("Options.FailureMemo.Overload", o.FailureMemo.Overload)
+	c.duration("Options.SoftTimeout", o.SoftTimeout)
+	c.that(o.MaxEntries >= 0, "Options.MaxEntries", o.MaxEntries, "0 (the default) or more")
+	c.that(o.MaxEntries <= 0 || o.MaxWeight == 0, "Options.MaxEntries", o.MaxEntries, "0 when MaxWeight is set")
+	c.that(o.MaxRefreshes >= 0, "Options.MaxRefreshes", o.MaxRefreshes, "0 (the default) or more")
+	c.that(o.MaxStuck >= 0, "Options.MaxStuck", o.MaxStuck, "0 (the default) or more")
+	return errors.Join(c...)
+}
+
+// validate is Validate for a Source, which says how its loads are called.
+func (s Source[K, V]) validate() error {
+	var c checks
+	c.that(s.Load != nil || s.LoadEntry != nil || s.LoadMany != nil, "Source", "without a function", "given Load, LoadEntry or LoadMany")
+	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
+	return errors.Join(c...)
+}
+
+// checks gathers faults.
+type checks []error
+
+func (c *checks) that(ok bool, field string, value any, bound string) {
+	if !ok {
+		*c = append(*c, &OptionError{Field: field, Value: value, Bound: bound})
+	}
+}
+
+func (c *checks) duration(field string, d time.Duration) {
+	c.that(d >= 0, field, d, "0 or more")
+}
+
+func (c *checks) share(field string, v, least, most float64) {
+	c.that(v >= least && v <= most, field, v, fmt.Sprintf("from %v to %v", least, most))
+}
+
+func (c *checks) backoff(field string, b Backoff) {
+	c.duration(field+".Initial", b.Initial)
+	c.duration(field+".Max", b.Max)
+	c.that(b.Max == 0 || b.Max >= b.Initial, field+".Max", b.Max, fmt.Sprintf("0 or at least Initial (%v)", b.Initial))
+}
+
+// Advice names options that are allowed but work against each other, a
+// sentence each, for a program to log when it starts.
+func (o Options) Advice() []string {
+	d := o.withDefaults()
+	var advice []string
+	when := func(cond bool, format string, args ...any) {
+		if cond {
+			advice = append(advice, fmt.Sprintf(format, args...))
+		}
+	}
+	keeps := o.TTL > 0
+	when(!keeps && o.RefreshAhead > 0, "RefreshAhead (%v) has no effect without a TTL", o.RefreshAhead)
+	when(!keeps && o.StaleWhileRevalidate > 0, "StaleWhileRevalidate (%v) has no effect without a TTL", o.StaleWhileRevalidate)
+	when(!keeps && o.StaleIfError > 0, "StaleIfError (%v) has no effect without a TTL", o.StaleIfError)
+	when(!keeps && o.TTLJitter > 0, "TTLJitter (%v) has no effect without a TTL", o.TTLJitter)
+	when(o.SoftTimeout > 0 && o.StaleIfError <= o.StaleWhileRevalidate, // within the latter nobody waits
+		"SoftTimeout (%v) has no effect without StaleIfError: there is no stale value to serve", o.SoftTimeout)
+	when(o.SoftTimeout > 0 && d.LoadTimeout > 0 && o.SoftTimeout >= d.LoadTimeout,
+		"SoftTimeout (%v) is not below LoadTimeout (%v), which ends the load first", o.SoftTimeout, d.LoadTimeout)
+	when(keeps && d.LoadTimeout > o.TTL && o.LoadTimeout != 0,
+		"LoadTimeout (%v) is above the TTL (%v): a load may take longer than its value lives", o.LoadTimeout, o.TTL)
+	when(o.LoadTimeout < 0, "LoadTimeout is off: a load that hangs keeps its key until its callers have left")
+	when(o.StaleIfError > 0 && o.StaleIfError < o.StaleWhileRevalidate,
+		"StaleIfError (%v) is below StaleWhileRevalidate (%v) and has no effect", o.StaleIfError, o.StaleWhileRevalidate)
+	when(keeps && o.NegativeTTL > o.TTL, "NegativeTTL (%v) is above the TTL (%v): what is missing is kept longer than what is there", o.NegativeTTL, o.TTL)
+	when(keeps && (o.RefreshAhead > 0 || o.StaleWhileRevalidate > 0) && d.RefreshRetry-o.TTL > o.StaleWhileRevalidate, // the sum of the two may not fit
+		"RefreshRetry (%v) is above the time in which a value is refreshed (%v): a failed refresh is not tried again", d.RefreshRetry, o.TTL+o.StaleWhileRevalidate)
+	return advice
+}

@@ -1,0 +1,297 @@
+package weirtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// ErrUnscripted is what a load fails with for a key that its Loader has no
+// answer for: neither a script nor a Func.
+var ErrUnscripted = errors.New("weirtest: no answer for the key")
+
+// patience is how long Started waits.
+const patience = time.Minute
+
+// A Loader is a source that does what a test tells it to. Its methods Load,
+// LoadEntry and LoadMany are what [weir.New] and [weir.Source] take. A load
+// passes three points:
+//
+//  1. It begins: it is counted, takes its answer from the script, and is there
+//     for Next and Started.
+//  2. It is held while one of its keys is blocked. It leaves with the cause of
+//     its context if that ends, unless IgnoreContext says otherwise.
+//  3. It answers.
+//
+// The zero Loader is ready to use, and fails each load with ErrUnscripted. A
+// Loader is safe for concurrent use and must not be copied after first use. It
+// owns no goroutine, and keeps every [Call].
+type Loader[K comparable, V any] struct {
+	// Func answers the loads of keys that have no script. Nil: they fail with
+	// an error that matches ErrUnscripted. It is called when the load is no
+	// longer held, and must not be changed after first use.
+	Func func(ctx context.Context, key K) (V, error)
+
+	mu      sync.Mutex
+	scripts map[K]*Script[K, V]      // guarded by mu
+	others  *Script[K, V]            // guarded by mu; nil: none
+	blocked toggle[K]                // guarded by mu
+	deaf    toggle[K]                // guarded by mu: ignores its context
+	calls   []*Call[K, V]            // guarded by mu: all, in the order of their begin
+	begun   map[K][]*Call[K, V]      // guarded by mu: those that Next has not returned
+	waiting map[K][]chan *Call[K, V] // guarded by mu: those in Next; each channel has room for one
+	running int                      // guarded by mu
+	most    int                      // guarded by mu
+}
+
+// Load is a weir.Source.Load.
+func (l *Loader[K, V]) Load(ctx context.Context, key K) (V, error) {
+	e, err := l.LoadEntry(ctx, key, weir.Previous[V]{})
+	return e.Value, err
+}
+
+// LoadEntry is a weir.Source.LoadEntry.
+func (l *Loader[K, V]) LoadEntry(ctx context.Context, key K, prev weir.Previous[V]) (weir.Entry[V], error) {
+	c := l.begin(ctx, []K{key}, prev)
+	defer c.end()
+	if err := c.hold(); err != nil {
+		return weir.Entry[V]{}, err
+	}
+	return c.answer(0)
+}
+
+// LoadMany is a weir.Source.LoadMany. Each key takes the answer of its own
+// script. Keys that fail with [weir.ErrNotFound] are left out of the map. If
+// others fail, their errors are joined, and by the rules of LoadMany that is
+// the error of every key that is not in the map. A panic or Goexit of one key
+// is that of the call.
+func (l *Loader[K, V]) LoadMany(ctx context.Context, keys []K) (map[K]V, error) {
+	c := l.begin(ctx, slices.Clone(keys), weir.Previous[V]{})
+	defer c.end()
+	if err := c.hold(); err != nil {
+		return nil, err
+	}
+	values := make(map[K]V, len(keys))
+	var failed []error
+	for i, key := range c.keys {
+		e, err := c.answer(i)
+		switch {
+		case err == nil:
+			values[key] = e.Value
+		case !errors.Is(err, weir.ErrNotFound):
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 1 {
+		return values, failed[0]
+	}
+	return values, errors.Join(failed...)
+}
+
+// Block makes loads of the keys wait, those that begin from now on, until they
+// are released. Without keys it is for every key. Of Block and Release the
+// latest word about a key counts: after Block() and Release("a") all keys but
+// "a" are blocked.
+func (l *Loader[K, V]) Block(keys ...K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked.set(true, keys)
+}
+
+// Release ends Block for the keys, or without keys for every key, and lets the
+// loads go on that wait for it. See [Call.Release] for one load alone.
+func (l *Loader[K, V]) Release(keys ...K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked.set(false, keys)
+	for _, c := range l.calls {
+		if !c.blockedLocked() {
+			c.openLocked()
+		}
+	}
+}
+
+// IgnoreContext makes loads of the keys that begin from now on stay held when
+// their context ends, as code does that does not look at it. Without keys it
+// is for every key. Such loads must be released, or they never return.
+func (l *Loader[K, V]) IgnoreContext(keys ...K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deaf.set(true, keys)
+}
+
+// Next waits until a load of key has begun that Next and Started have not
+// returned yet for that key, and returns it; it may have ended since. If ctx
+// ends first, it returns context.Cause(ctx).
+func (l *Loader[K, V]) Next(ctx context.Context, key K) (*Call[K, V], error) {
+	l.mu.Lock()
+	if calls := l.begun[key]; len(calls) > 0 {
+		l.begun[key] = calls[1:]
+		l.mu.Unlock()
+		return calls[0], nil
+	}
+	ready := make(chan *Call[K, V], 1) // here and now, so it is the caller's bubble's
+	if l.waiting == nil {
+		l.waiting = make(map[K][]chan *Call[K, V])
+	}
+	l.waiting[key] = append(l.waiting[key], ready)
+	l.mu.Unlock()
+
+	select {
+	case c := <-ready:
+		return c, nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting[key], ready)
+	if i < 0 {
+		return <-ready, nil // handed over at the last moment
+	}
+	l.waiting[key] = slices.Delete(l.waiting[key], i, i+1)
+	return nil, context.Cause(ctx)
+}
+
+// Started is [Loader.Next] for tests: it ends the test with t.Fatal if no load
+// of key begins within a minute, which in a bubble is a minute of its time.
+// Like t.Fatal it must be called on the test's goroutine.
+func (l *Loader[K, V]) Started(t testing.TB, key K) *Call[K, V] {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := l.Next(ctx, key)
+	if err != nil {
+		t.Fatalf("weirtest: no load of %v has begun within %v", key, patience)
+	}
+	return c
+}
+
+// Count returns how many loads of key have begun, bulk loads included.
+func (l *Loader[K, V]) Count(key K) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, c := range l.calls {
+		if slices.Contains(c.keys, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// Total returns how many loads have begun. A bulk load is one.
+func (l *Loader[K, V]) Total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls)
+}
+
+// Running returns how many loads have begun and not returned.
+func (l *Loader[K, V]) Running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running
+}
+
+// MostRunning returns the most there were of them at any time.
+func (l *Loader[K, V]) MostRunning() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.most
+}
+
+// Calls returns all loads in the order of their begin.
+func (l *Loader[K, V]) Calls() []*Call[K, V] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.calls)
+}
+
+// begin enters a load.
+func (l *Loader[K, V]) begin(ctx context.Context, keys []K, prev weir.Previous[V]) *Call[K, V] {
+	c := &Call[K, V]{
+		l: l, keys: keys, ctx: ctx, prev: prev,
+		gate: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		c.answers = append(c.answers, l.takeLocked(key))
+		c.deaf = c.deaf || l.deaf.of(key)
+	}
+	if !c.blockedLocked() {
+		c.openLocked()
+	}
+	l.calls = append(l.calls, c)
+	l.running++
+	l.most = max(l.most, l.running)
+	for _, key := range keys {
+		l.announceLocked(key, c)
+	}
+	return c
+}
+
+// announceLocked gives c to a Next that waits for it, or keeps it for one. l.mu
+// must be held.
+func (l *Loader[K, V]) announceLocked(key K, c *Call[K, V]) {
+	if w := l.waiting[key]; len(w) > 0 {
+		l.waiting[key] = w[1:]
+		w[0] <- c
+		return
+	}
+	if l.begun == nil {
+		l.begun = make(map[K][]*Call[K, V])
+	}
+	l.begun[key] = append(l.begun[key], c)
+}
+
+// takeLocked returns the next answer for key. l.mu must be held.
+func (l *Loader[K, V]) takeLocked(key K) answer[K, V] {
+	for _, s := range []*Script[K, V]{l.scripts[key], l.others} {
+		if a := s.takeLocked(); a != nil {
+			return a
+		}
+	}
+	return l.fallback
+}
+
+// fallback is the answer of a key without a script.
+func (l *Loader[K, V]) fallback(ctx context.Context, key K) (weir.Entry[V], error) {
+	if l.Func == nil {
+		return weir.Entry[V]{}, fmt.Errorf("%w %v", ErrUnscripted, key)
+	}
+	v, err := l.Func(ctx, key)
+	return weir.Entry[V]{Value: v}, err
+}
+
+// A toggle is on or off for every key.
+type toggle[K comparable] struct {
+	all bool
+	own map[K]bool // of keys that differ from all, or did
+}
+
+func (s *toggle[K]) set(on bool, keys []K) {
+	if len(keys) == 0 {
+		s.all, s.own = on, nil
+		return
+	}
+	if s.own == nil {
+		s.own = make(map[K]bool)
+	}
+	for _, key := range keys {
+		s.own[key] = on
+	}
+}
+
+func (s *toggle[K]) of(key K) bool {
+	if on, ok := s.own[key]; ok {
+		return on
+	}
+	return s.all
+}
