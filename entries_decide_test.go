@@ -225,9 +225,10 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 		takes := time.Duration(0)
 		src := weir.Source[string, *mutable]{
 			LoadMany: func(ctx context.Context, keys []string) (map[string]*mutable, error) {
+				err := fail
 				time.Sleep(takes)
-				if fail != nil {
-					return nil, fail
+				if err != nil {
+					return nil, err
 				}
 				m := map[string]*mutable{}
 				for _, key := range keys {
@@ -264,7 +265,10 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 			own(path, r.Value)
 		}
 		start := time.Now()
-		until := func(d time.Duration) { time.Sleep(d - time.Since(start)) }
+		until := func(d time.Duration) {
+			time.Sleep(d - time.Since(start))
+			synctest.Wait()
+		}
 
 		get("load", weir.StateLoaded)
 		v, _ := g.Get(ctx, "k")
@@ -289,8 +293,8 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 		own("Peek stale", r.Value)
 		takes = 5 * sec
 		get("soft timeout", weir.StateStaleOnError)
-		fail = nil
 		until(300 * sec)
+		fail = nil
 		done := make(chan *mutable)
 		for range 3 {
 			go func() { done <- g.Refresh(ctx, "k").Value }()

@@ -274,14 +274,18 @@ func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 	if e := g.lookup(c.key); !e.servesOnError(g.now()) {
 		return Result[V]{}, false
 	}
-	timer := time.NewTimer(time.Duration(later(f.Load.Began, g.o.SoftTimeout) - g.now()))
-	defer timer.Stop()
-	select {
-	case <-f.Load.Done():
-		return Result[V]{}, false
-	case <-c.ctx.Done():
-		return Result[V]{}, false
-	case <-timer.C:
+	// Where the time is over already, a GetMany has waited for another key: then
+	// the answer was there before its context ended.
+	if left := time.Duration(later(f.Load.Began, g.o.SoftTimeout) - g.now()); left > 0 {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-f.Load.Done():
+			return Result[V]{}, false
+		case <-c.ctx.Done():
+			return Result[V]{}, false
+		case <-timer.C:
+		}
 	}
 	e, now := g.lookup(c.key), g.now()
 	if !e.servesOnError(now) {

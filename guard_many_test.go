@@ -232,6 +232,24 @@ func TestB3ContextEndsInTheMiddle(t *testing.T) {
 	})
 }
 
+// A stale value for which the soft timeout was over before the context ended is
+// given, in whatever order the keys were waited for.
+func TestB3SoftTimeoutIsNotLostBehindAnotherKey(t *testing.T) {
+	for range 16 { // a select between the two would be right half the time
+		tell(t, func(s *story) {
+			m := &mill{}
+			g := s.guard(m.load, weir.Options{TTL: time.Second, StaleIfError: time.Hour, SoftTimeout: 100 * ms})
+			g.Get(s.Context(), "stale")
+			m.takes = time.Hour
+			s.at(2 * time.Second)
+			want := map[string]any{"stale": 1, "cold": context.DeadlineExceeded}
+			a, b := s.many(s.until(3*time.Second), g, "stale", "cold"), s.many(s.until(3*time.Second), g, "cold", "stale")
+			s.wantMany(a, 3*time.Second, want)
+			s.wantMany(b, 3*time.Second, want)
+		})
+	}
+}
+
 func TestB3AnswersPerKey(t *testing.T) {
 	memo := weir.FailureMemo{Transient: weir.Backoff{Initial: time.Hour}}
 	for name, row := range map[string]struct {
