@@ -14,7 +14,7 @@ const hitKeys = 16 << 10
 // BenchmarkHit is one caller that reads fresh values.
 func BenchmarkHit(b *testing.B) {
 	run(b, func(b *testing.B, l library[string]) { hit(b, l, makeKeys("hit", hitKeys)) },
-		libWeir, libOtter, libSturdyc, libTheine, libMap, libMapChan, libMapFirst)
+		libWeir, libParts, libOtter, libSturdyc, libTheine, libMap, libMapChan, libMapFirst)
 }
 
 // BenchmarkHitInt is BenchmarkHit for the libraries that take keys of any type.
@@ -24,7 +24,7 @@ func BenchmarkHitInt(b *testing.B) {
 		keys[i] = i * 7919 // spread, but the same in each run
 	}
 	run(b, func(b *testing.B, l library[int]) { hit(b, l, keys) },
-		library[int]{"weir", openWeir[int]}, library[int]{"otter", openOtter[int]}, library[int]{"theine", openTheine[int]})
+		library[int]{"weir", openWeir[int]}, library[int]{"parts", openParts[int]}, library[int]{"otter", openOtter[int]}, library[int]{"theine", openTheine[int]})
 }
 
 func hit[K comparable](b *testing.B, l library[K], keys []K) {
