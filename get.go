@@ -148,6 +148,7 @@ type call[K comparable, V any] struct {
 	ctx context.Context
 	key K
 
+	demand  demand // what it asks of the limiter
 	entered bool   // it has been through the table's lock
 	seq     uint64 // invalidations by tag before it came
 }
@@ -177,7 +178,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		g.event(EventRefused, c.key, ErrStuck)
 		return g.failed(c.key, ErrStuck), true
 	case f == nil:
-		f = g.startLocked(c.ctx, c.key, now)
+		f = g.startLocked(c.ctx, c.key, now, c.demand)
 		g.flights.Unlock()
 		go g.run(f.Load, false)
 		return c.await(f, false)
@@ -186,7 +187,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		c.pass(f)
 		return Result[V]{}, false
 	}
-	f.JoinLocked()
+	joinLocked(f, c.demand)
 	g.flights.Unlock()
 	g.count.joins.Add(1)
 	return c.await(f, true)
@@ -203,6 +204,7 @@ func (c *call[K, V]) refused() error {
 	if c.g.flights.Recursive(c.ctx, c.key) {
 		return ErrRecursive
 	}
+	c.demand = c.g.demand(c.ctx)
 	return nil
 }
 
@@ -216,9 +218,10 @@ func (c *call[K, V]) enterLocked() {
 
 // startLocked puts a load for key into the table. The table's lock must be
 // held.
-func (g *Guard[K, V]) startLocked(ctx context.Context, key K, now instant) *inflight.Flight[K, outcome[V]] {
+func (g *Guard[K, V]) startLocked(ctx context.Context, key K, now instant, d demand) *inflight.Flight[K, outcome[V]] {
 	l := g.flights.StartLocked(ctx, key, false)
 	l.Seq, l.Began = g.seq, now
+	l.Until, l.Urgency = d.until, int8(d.priority)
 	return l.Flights()[0]
 }
 

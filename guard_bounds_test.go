@@ -54,8 +54,8 @@ func TestB1HungLoad(t *testing.T) {
 		wantInUse(s, c, 2)
 
 		m.takes = 0
-		queued := s.get(s.until(8*time.Second), g, "k") // a load of its own, but no permit
-		s.want(queued, 1, nil, 7200*ms)                 // stale at the soft timeout
+		queued := s.get(s.Context(), g, "k") // a load of its own, but no permit
+		s.want(queued, 1, nil, 7200*ms)      // stale at the soft timeout
 		if queued.Joined {
 			s.Error("Joined = true; want a new flight after the hard timeout")
 		}
@@ -500,7 +500,6 @@ func TestB5LeavingTheQueueIsNoRefusal(t *testing.T) {
 // F3: a flight queues with the priority of its most important joiner, whatever
 // the caller who started it was.
 func TestF3FlightQueuesWithItsHighestPriority(t *testing.T) {
-	t.Skip("F3 is open: a flight queues with the priority of the caller who started it")
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
 		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
@@ -523,10 +522,9 @@ func TestF3FlightQueuesWithItsHighestPriority(t *testing.T) {
 	})
 }
 
-// F3: a caller whose wait for admission would outlast its deadline is refused
-// at once, and alone.
-func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
-	t.Skip("F3 is open: a flight queues without a deadline")
+// F3 and B4: a caller whose wait for admission would outlast its deadline is
+// refused at once.
+func TestF3FlightIsRefusedForItsCallersDeadline(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
 		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
@@ -534,9 +532,43 @@ func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
 		s.want(s.get(s.Context(), g, "a"), 1, nil, time.Second) // a load takes 1 s: measured
 		b := s.get(s.Context(), g, "b")
 		hasty := s.get(s.until(1500*ms), g, "k") // its turn comes at 2 s
-		patient := s.get(s.Context(), g, "k")
+		many := s.many(s.until(1500*ms), g, "l")
 		s.want(hasty, 0, limit.ErrLimited, time.Second)
+		s.wantMany(many, time.Second, map[string]any{"l": limit.ErrLimited})
+		patient := s.get(s.until(2500*ms), g, "k")
 		s.want(b, 2, nil, 2*time.Second)
-		s.want(patient, 3, nil, 3*time.Second)
+		s.want(patient, 0, context.DeadlineExceeded, 2500*ms) // admitted at 2 s
 	})
+}
+
+// F3: a refusal for one caller's deadline does not reach a caller with a later
+// one who has joined, nor one with none.
+func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
+	for _, later := range []time.Duration{0, 5 * time.Second} {
+		tell(t, func(s *story) {
+			m := &mill{takes: time.Second}
+			c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+			busy := false
+			g := s.guard(m.load, weir.Options{Limiter: limiterFunc(func(ctx context.Context) (limit.Permit, error) {
+				if _, ok := ctx.Deadline(); ok && busy {
+					time.Sleep(100 * ms) // others join meanwhile
+				}
+				return c.Acquire(ctx)
+			})})
+			s.want(s.get(s.Context(), g, "a"), 1, nil, time.Second)
+			b := s.get(s.Context(), g, "b")
+			s.at(time.Second + 1)
+			busy = true
+			hasty := s.get(s.until(1500*ms), g, "k") // its turn comes at 2 s
+			s.at(1050 * ms)
+			ctx := s.Context()
+			if later > 0 {
+				ctx = s.until(later)
+			}
+			patient := s.get(ctx, g, "k")
+			s.want(hasty, 0, context.DeadlineExceeded, 1500*ms)
+			s.want(b, 2, nil, 2*time.Second)
+			s.want(patient, 3, nil, 3*time.Second)
+		})
+	}
 }

@@ -109,7 +109,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	var started []*inflight.Load[K, outcome[V]]
 	var absent []K
 	var refused []K
-	now := g.now()
+	now, d := g.now(), g.demand(ctx)
 
 	g.flights.Lock()
 	add := func(f *inflight.Flight[K, outcome[V]], joined bool) {
@@ -127,7 +127,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		case f == nil && g.lookup(m.key) != m.entry:
 			again = append(again, m.key)
 		case f != nil:
-			f.JoinLocked()
+			joinLocked(f, d)
 			g.count.joins.Add(1)
 			add(f, true)
 		case g.stuck >= g.o.MaxStuck:
@@ -135,7 +135,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		case g.src.LoadMany != nil:
 			absent = append(absent, m.key)
 		default:
-			f := g.startLocked(ctx, m.key, now)
+			f := g.startLocked(ctx, m.key, now, d)
 			started = append(started, f.Load)
 			add(f, false)
 		}
@@ -143,6 +143,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	if len(absent) > 0 {
 		l := g.flights.StartManyLocked(ctx, absent, false)
 		l.Seq, l.Began = g.seq, now
+		l.Until, l.Urgency = d.until, int8(d.priority)
 		started = append(started, l)
 		for _, f := range l.Flights() {
 			add(f, false)

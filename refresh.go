@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/limit"
 )
 
 // Refresh loads key whatever memory holds, waits for the value and returns it.
@@ -56,7 +57,7 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		g.count.stuckRefusals.Add(1)
 		err = ErrStuck
 	case f == nil:
-		f = g.startLocked(c.ctx, c.key, g.now())
+		f = g.startLocked(c.ctx, c.key, g.now(), c.demand)
 		g.flights.Unlock()
 		go g.run(f.Load, false)
 		return f, false, nil
@@ -65,7 +66,7 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		c.pass(f)
 		return nil, false, nil
 	default:
-		f.JoinLocked()
+		joinLocked(f, c.demand)
 		g.count.joins.Add(1)
 		joined = true
 	}
@@ -113,14 +114,14 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 			absent = append(absent, key)
 		default:
 			l := g.flights.StartLocked(ctx, key, true)
-			l.Seq, l.Began = g.seq, now
+			l.Seq, l.Began, l.Urgency = g.seq, now, int8(limit.Background)
 			started = append(started, l)
 			g.refreshing++
 		}
 	}
 	if len(absent) > 0 {
 		l := g.flights.StartManyLocked(ctx, absent, true)
-		l.Seq, l.Began = g.seq, now
+		l.Seq, l.Began, l.Urgency = g.seq, now, int8(limit.Background)
 		started = append(started, l)
 		g.refreshing++
 	}

@@ -55,62 +55,6 @@ func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
 	r.done = true
 }
 
-// admit waits for a permit. It reports false, with err set, if there is none.
-func (r *run[K, V]) admit() bool {
-	g, l := r.g, r.l
-	if g.o.Limiter == nil {
-		return true
-	}
-	var err error
-	began := r.clock()
-	if r.background {
-		r.permit, err = g.o.Limiter.Acquire(limit.ContextWithPriority(l, limit.Background))
-		if err == nil || !r.wanted(err) {
-			return err == nil
-		}
-	}
-	r.permit, err = g.o.Limiter.Acquire(l)
-	r.queued = r.clock().Sub(began)
-	if err == nil {
-		return true
-	}
-	r.err, r.class = err, ClassOverload
-	if l.Err() != nil {
-		return false // given up while it waited: nobody has refused it
-	}
-	g.count.refusals.Add(1)
-	g.event(EventRefused, l.Flights()[0].Key, err)
-	return false
-}
-
-// wanted decides about a background load that was refused for want of a permit
-// to spare. If callers have joined it, it is theirs now and asks again on
-// their behalf. Otherwise it ends, in the same step, so that nobody can join
-// it and be refused for it.
-func (r *run[K, V]) wanted(refusal error) bool {
-	g, l := r.g, r.l
-	g.flights.Lock()
-	if l.JoinersLocked() > 0 {
-		g.flights.Unlock()
-		return true
-	}
-	for _, f := range l.Flights() {
-		g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
-	}
-	counts := l.FailLocked(refusal)
-	g.flights.Unlock()
-	if counts {
-		l.End(nil)
-	}
-	r.err, r.class = refusal, ClassOverload
-	if !counts {
-		return false // closed while it waited: nobody has refused it
-	}
-	g.count.refreshesSkipped.Add(1)
-	g.event(EventRefreshSkipped, l.Flights()[0].Key, refusal)
-	return false
-}
-
 // arm starts the hard timeout.
 func (r *run[K, V]) arm() {
 	g, l := r.g, r.l
@@ -308,7 +252,7 @@ func (r *run[K, V]) commit() bool {
 // failLocked gives f an error. The table's lock must be held.
 func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, class Class) {
 	f.Err = err
-	if r.ctx == nil { // refused: never remembered
+	if r.ctx == nil { // it was not called: the limiter panicked
 		if !f.SupersededLocked() {
 			r.g.postponeLocked(f.Key, later(r.g.now(), r.g.o.RefreshRetry))
 		}

@@ -50,6 +50,11 @@ type Load[K comparable, V any] struct {
 	Overdue  bool
 	Observed context.Context
 
+	// Until and Urgency, the owner's too and guarded by Table.mu, are the
+	// latest deadline (zero: none) and the highest priority of the joiners.
+	Until   time.Time
+	Urgency int8
+
 	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu

@@ -1,0 +1,128 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// A demand is what a flight may ask of the limiter for those who wait for it:
+// the latest of their deadlines and the highest of their priorities (F3).
+type demand struct {
+	until    time.Time // zero: no deadline
+	priority limit.Priority
+}
+
+// demand returns what one caller brings. It asks ctx, which may be the user's
+// code, so the table must not be locked. Without a limiter nobody needs to
+// know.
+func (g *Guard[K, V]) demand(ctx context.Context) demand {
+	if g.o.Limiter == nil {
+		return demand{}
+	}
+	until, _ := ctx.Deadline()
+	return demand{until: until, priority: limit.PriorityOf(ctx)}
+}
+
+// exceeds reports whether d asks for more than o.
+func (d demand) exceeds(o demand) bool {
+	longer := !o.until.IsZero() && (d.until.IsZero() || d.until.After(o.until))
+	return longer || d.priority > o.priority
+}
+
+// joinLocked puts a caller with demand d on f. The table's lock must be held.
+func joinLocked[K comparable, V any](f *inflight.Flight[K, V], d demand) {
+	f.JoinLocked()
+	l := f.Load
+	if !l.Until.IsZero() && (d.until.IsZero() || d.until.After(l.Until)) {
+		l.Until = d.until
+	}
+	l.Urgency = max(l.Urgency, int8(d.priority))
+}
+
+// An admission is the context in which a load asks for its permit: it ends
+// with the load, but has the deadline of the callers.
+type admission struct {
+	context.Context
+	until time.Time
+}
+
+func (a admission) Deadline() (time.Time, bool) { return a.until, !a.until.IsZero() }
+
+// admit waits for a permit. It reports false, with err set, if there is none.
+// The limiter is asked again when callers have joined in the meantime for whom
+// its refusal does not hold: those with a later deadline or a higher priority.
+func (r *run[K, V]) admit() bool {
+	g := r.g
+	if g.o.Limiter == nil {
+		return true
+	}
+	began := r.clock()
+	for {
+		asked := r.asks()
+		permit, err := g.o.Limiter.Acquire(asked.context(r.l))
+		if err == nil {
+			r.permit = permit
+			r.queued = r.clock().Sub(began)
+			return true
+		}
+		if r.refused(asked, err) {
+			return false
+		}
+	}
+}
+
+// asks returns the demand of those who wait now.
+func (r *run[K, V]) asks() demand {
+	r.g.flights.Lock()
+	defer r.g.flights.Unlock()
+	return demand{until: r.l.Until, priority: limit.Priority(r.l.Urgency)}
+}
+
+// context returns the context that carries d.
+func (d demand) context(load context.Context) context.Context {
+	if d.priority != limit.PriorityOf(load) {
+		load = limit.ContextWithPriority(load, d.priority)
+	}
+	if d.until.IsZero() {
+		return load
+	}
+	return admission{load, d.until}
+}
+
+// refused takes a refusal of what was asked. It reports false if the flight
+// asks for more by now and must ask again. Otherwise the load ends in the same
+// step, so that nobody can join it and be refused on another's account.
+func (r *run[K, V]) refused(asked demand, refusal error) bool {
+	g, l := r.g, r.l
+	g.flights.Lock()
+	now := demand{until: l.Until, priority: limit.Priority(l.Urgency)}
+	if errors.Is(refusal, limit.ErrLimited) && now.exceeds(asked) && !l.FinalLocked() {
+		g.flights.Unlock()
+		return false
+	}
+	for _, f := range l.Flights() {
+		if !f.SupersededLocked() {
+			g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
+		}
+	}
+	alone := r.background && l.JoinersLocked() == 0
+	counts := l.FailLocked(refusal)
+	g.flights.Unlock()
+	r.err, r.class = refusal, ClassOverload
+	if !counts {
+		return true // given up while it waited: nobody has refused it
+	}
+	l.End(nil)
+	if alone {
+		g.count.refreshesSkipped.Add(1)
+		g.event(EventRefreshSkipped, l.Flights()[0].Key, refusal)
+	} else {
+		g.count.refusals.Add(1)
+		g.event(EventRefused, l.Flights()[0].Key, refusal)
+	}
+	return true
+}
