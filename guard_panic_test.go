@@ -277,3 +277,17 @@ func TestF6CloneThatPanics(t *testing.T) {
 		}
 	})
 }
+
+// A limiter from elsewhere that panics when it takes a permit back harms nobody.
+func TestF6LimiterThatPanicsInRelease(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{}
+		g := s.guard(m.load, weir.Options{Limiter: limiterFunc(func(context.Context) (limit.Permit, error) {
+			return limit.NewPermit(func(limit.Outcome) { panic("release") }), nil
+		})})
+		s.want(s.get(s.Context(), g, "k"), 1, nil, 0)
+		if n := g.Stats().Panics; n != 1 {
+			s.Errorf("Panics = %d; want 1", n)
+		}
+	})
+}

@@ -186,7 +186,7 @@ func (r *run[K, V]) end() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	r.permit.Release(r.permitOutcome())
+	r.release()
 	counts := r.commit()
 	if counts {
 		l.End(nil)
@@ -199,6 +199,17 @@ func (r *run[K, V]) end() {
 		g.idleLocked()
 		g.flights.Unlock()
 	}
+}
+
+// release gives the permit back. It survives a panic of the user's limiter, on
+// a goroutine that nobody else looks after.
+func (r *run[K, V]) release() {
+	defer func() {
+		if recover() != nil {
+			r.g.count.panics.Add(1)
+		}
+	}()
+	r.permit.Release(r.permitOutcome())
 }
 
 // permitOutcome says how the load went, to limiters that learn from it.
