@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -44,6 +45,7 @@ func (m *concurrencyModel) arrive(c *caller, class limit.Priority, try bool) {
 	case quiet > 4*m.held:
 		wait = quiet + interval*float64(len(m.queue))
 	}
+	wait = math.Ceil(wait) // an expectation in whole nanoseconds, rather too late than too early
 	switch {
 	case class == limit.Background && (len(m.queue) > 0 || free <= m.o.Reserve):
 		m.refuse(c, limit.NoSpare)
