@@ -184,14 +184,14 @@ func (u user) run(args ...string) (string, error) { return u.output("go", args..
 func (u user) output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = u.dir
-	upstream := os.Getenv("GOPROXY")
-	if upstream == "" {
-		upstream = "https://proxy.golang.org,direct"
+	upstream, err := exec.Command("go", "env", "GOPROXY").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOPROXY: %w", err)
 	}
 	cmd.Env = append(os.Environ(),
 		"GOWORK=off", "GOFLAGS=-mod=mod",
 		"GOMODCACHE="+u.cache,
-		"GOPROXY=file://"+u.proxy+","+upstream,
+		"GOPROXY=file://"+u.proxy+","+strings.TrimSpace(string(upstream)),
 		"GONOSUMDB="+core, "GONOSUMCHECK=1",
 	)
 	out, err := cmd.CombinedOutput()
