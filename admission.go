@@ -27,24 +27,34 @@ func (g *Guard[K, V]) demand(ctx context.Context) demand {
 	return demand{until: until, priority: limit.PriorityOf(ctx)}
 }
 
-// exceeds reports whether d asks for more than o.
-func (d demand) exceeds(o demand) bool {
-	longer := !o.until.IsZero() && (d.until.IsZero() || d.until.After(o.until))
-	return longer || d.priority > o.priority
+// outlasts reports whether d has a later deadline than o, or none.
+func (d demand) outlasts(o demand) bool {
+	return !o.until.IsZero() && (d.until.IsZero() || d.until.After(o.until))
+}
+
+// revises reports whether refusal, of what was asked, may not hold for d: it
+// was for a deadline and d has a later one, or d has a higher priority.
+func (d demand) revises(asked demand, refusal error) bool {
+	var e *limit.Error
+	if !errors.As(refusal, &e) {
+		return false
+	}
+	return d.priority > asked.priority || e.Reason == limit.WaitTooLong && d.outlasts(asked)
 }
 
 // joinLocked puts a caller with demand d on f. The table's lock must be held.
 func joinLocked[K comparable, V any](f *inflight.Flight[K, V], d demand) {
 	f.JoinLocked()
 	l := f.Load
-	if !l.Until.IsZero() && (d.until.IsZero() || d.until.After(l.Until)) {
+	if d.outlasts(demand{until: l.Until}) {
 		l.Until = d.until
 	}
 	l.Urgency = max(l.Urgency, int8(d.priority))
 }
 
-// An admission is the context in which a load asks for its permit: it ends
-// with the load, but has the deadline of the callers.
+// An admission is the context in which a load asks for its permit: it has the
+// deadline of the callers, for the limiter to judge by, but ends with the load
+// only, since callers with a later one may join.
 type admission struct {
 	context.Context
 	until time.Time
@@ -100,17 +110,19 @@ func (r *run[K, V]) refused(asked demand, refusal error) bool {
 	g, l := r.g, r.l
 	g.flights.Lock()
 	now := demand{until: l.Until, priority: limit.Priority(l.Urgency)}
-	if errors.Is(refusal, limit.ErrLimited) && now.exceeds(asked) && !l.FinalLocked() {
+	if now.revises(asked, refusal) && !l.FinalLocked() {
 		g.flights.Unlock()
 		return false
 	}
-	for _, f := range l.Flights() {
-		if !f.SupersededLocked() {
-			g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
-		}
-	}
 	alone := r.background && l.JoinersLocked() == 0
 	counts := l.FailLocked(refusal)
+	if counts { // or another load may have the key by now
+		for _, f := range l.Flights() {
+			if !f.SupersededLocked() {
+				g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
+			}
+		}
+	}
 	g.flights.Unlock()
 	r.err, r.class = refusal, ClassOverload
 	if !counts {

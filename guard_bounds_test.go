@@ -572,3 +572,19 @@ func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
 		})
 	}
 }
+
+// B4: the limiter's MaxWait holds for a flight that was queued with a deadline,
+// when a caller without one has joined it since.
+func TestB4MaxWaitHoldsForAFlightOfManyCallers(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Hour}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1, MaxWait: 10 * time.Second})
+		g := s.guard(m.load, weir.Options{Limiter: c, LoadTimeout: 2 * time.Hour})
+		busy := s.get(s.Context(), g, "busy")
+		hasty := s.get(s.until(5*time.Second), g, "k")
+		patient := s.get(s.Context(), g, "k")
+		s.want(hasty, 0, context.DeadlineExceeded, 5*time.Second)
+		s.want(patient, 0, limit.ErrLimited, 10*time.Second+1)
+		s.want(busy, 1, nil, time.Hour)
+	})
+}

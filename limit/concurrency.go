@@ -131,8 +131,14 @@ func (c *Concurrency) acquireSlow(ctx context.Context) (Permit, error) {
 // await is Acquire in the queue, with left to go until the deadline of ctx.
 func (c *Concurrency) await(ctx context.Context, w *waiter, left time.Duration) (Permit, error) {
 	var timeout <-chan time.Time
-	if c.maxWait < left {
-		t := time.NewTimer(c.maxWait)
+	if c.maxWait < forever {
+		d := c.maxWait
+		if left <= d {
+			// ctx is to end first. The timer is for a context that does not
+			// end at its deadline, such as that of a load with many callers.
+			d++
+		}
+		t := time.NewTimer(d)
 		defer t.Stop()
 		timeout = t.C
 	}
