@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Arrivals is when calls arrive: an open loop, whose callers do not wait for
+// each other.
+type Arrivals struct {
+	// Rate is how many arrive a second at t, as a Poisson process.
+	Rate func(t time.Duration) float64
+	// Peak is the most that Rate returns.
+	Peak float64
+	// Trace, if it is not empty, is when each one arrives, and Rate does not
+	// count.
+	Trace []time.Duration
+}
+
+// Steady returns arrivals at a constant rate a second.
+func Steady(rate float64) Arrivals { return Scheduled(Const(rate)) }
+
+// Scheduled returns arrivals at a rate a second that changes in steps.
+func Scheduled(s Schedule) Arrivals {
+	a := Arrivals{Rate: s.At}
+	for _, p := range s {
+		a.Peak = max(a.Peak, p.Value)
+	}
+	return a
+}
+
+// Cyclic returns arrivals at a rate a second that swings between low and high
+// as a sine does. It starts in the middle, on the way up.
+func Cyclic(low, high float64, period time.Duration) Arrivals {
+	return Arrivals{Peak: high, Rate: func(t time.Duration) float64 {
+		return low + (high-low)*(1+math.Sin(2*math.Pi*float64(t)/float64(period)))/2
+	}}
+}
+
+// Bursts returns arrivals at a rate a second that is high for a time, then low
+// for a time, and so on.
+func Bursts(low, high float64, forLow, forHigh time.Duration) Arrivals {
+	return Arrivals{Peak: max(low, high), Rate: func(t time.Duration) float64 {
+		if t%(forLow+forHigh) < forHigh {
+			return high
+		}
+		return low
+	}}
+}
+
+// stream hands out the instants one by one, each after the one before.
+type stream struct {
+	a     Arrivals
+	rng   *rand.Rand
+	exact float64 // seconds
+	last  time.Duration
+	n     int
+}
+
+// next returns the next arrival before end.
+func (s *stream) next(end time.Duration) (time.Duration, bool) {
+	at := time.Duration(0)
+	switch {
+	case len(s.a.Trace) > 0:
+		if s.n == len(s.a.Trace) {
+			return 0, false
+		}
+		at = s.a.Trace[s.n]
+		s.n++
+	case s.a.Peak <= 0:
+		return 0, false
+	default:
+		at = s.thin(end)
+	}
+	s.last = max(at, s.last+1)
+	return s.last, s.last < end
+}
+
+// thin draws candidates at the peak rate and keeps each with the share that
+// the rate has of it then (Lewis and Shedler, 1979).
+func (s *stream) thin(end time.Duration) time.Duration {
+	for {
+		s.exact += s.rng.ExpFloat64() / s.a.Peak
+		at := time.Duration(s.exact * float64(time.Second))
+		if at >= end || s.rng.Float64()*s.a.Peak < s.a.Rate(at) {
+			return at
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package simulate
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A verdict is how a call ended.
+type verdict uint8
+
+const (
+	pending      verdict = iota
+	answered             // within the caller's deadline
+	refused              // by the gate
+	waitTimedOut         // the caller's deadline passed in the gate
+	callTimedOut         // the caller's deadline passed in the source
+	loadTimedOut         // the call in the source took longer than Scenario.LoadTimeout
+)
+
+// A call is one call of a run, and the context of its caller. The context is
+// not one of package context, because its end is the driver's to choose: a
+// timer would fire beside the driver's events.
+type call struct {
+	job
+	arrival    time.Duration
+	start      time.Time // of the run
+	deadline   time.Duration
+	background bool
+	parent     context.Context
+
+	// Written by the driver. The goroutine of the call reads verdict once wake
+	// is closed.
+	verdict verdict
+	reason  string // of a refusal
+	limit   int    // of the gate at the arrival, before it was asked
+	entered bool   // whether it got to the source
+	admit   time.Duration
+	end     time.Duration
+	wake    chan struct{} // closed by the driver after verdict is set
+
+	mu   sync.Mutex
+	done chan struct{} // guarded by mu; made when somebody asks
+	over bool          // guarded by mu; whether the context has ended
+}
+
+// Deadline implements context.Context.
+func (c *call) Deadline() (time.Time, bool) { return c.start.Add(c.deadline), true }
+
+// Done implements context.Context.
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.over {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// Err implements context.Context.
+func (c *call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value implements context.Context.
+func (c *call) Value(key any) any { return c.parent.Value(key) }
+
+// expire ends the context.
+func (c *call) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.done != nil {
+		close(c.done)
+	}
+}

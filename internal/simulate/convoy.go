@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"container/heap"
+	"math"
+	"time"
+)
+
+// convoy is the server of Convoy. All its jobs advance at the same rate, so
+// one sum tells how far each has got: done is the work, in nanoseconds, that a
+// job would have behind it that was there from the start. A job ends when done
+// reaches its key, what done was when it entered and its own demand.
+type convoy struct {
+	src  *Source
+	work jobHeap
+	hung int
+
+	done  float64
+	since time.Duration // the instant that done is for
+}
+
+func (c *convoy) inside() int { return len(c.work) + c.hung }
+
+// rate is how fast each job advances with n of them in progress.
+func (c *convoy) rate(n, capacity int) float64 {
+	if n <= capacity {
+		return 1
+	}
+	over := float64(n-capacity) / float64(capacity)
+	return float64(capacity) / float64(n) / (1 + c.src.penalty()*over)
+}
+
+// step brings done up to now, with the capacity as it was up to now.
+func (c *convoy) step(now time.Duration) {
+	if now == c.since {
+		return
+	}
+	// Whatever changes comes through step first, so nothing did since.
+	c.done += float64(now-c.since) * c.rate(c.inside(), c.src.CapacityAt(c.since))
+	c.since = now
+}
+
+func (c *convoy) enter(now time.Duration, j *job) {
+	c.step(now)
+	if c.src.hung(now) {
+		j.state = hanging
+		c.hung++
+		return
+	}
+	j.state, j.key = working, c.done+float64(c.src.demand(j, now))
+	heap.Push(&c.work, j)
+}
+
+func (c *convoy) leave(now time.Duration, j *job) {
+	c.step(now)
+	switch {
+	case j.state == hanging:
+		c.hung--
+	case c.src.KeepServer:
+		j.orphan = true
+		return
+	default:
+		heap.Remove(&c.work, j.pos)
+	}
+	j.state = outside
+}
+
+func (c *convoy) next(now time.Duration) (time.Duration, bool) {
+	if len(c.work) == 0 {
+		return 0, false
+	}
+	// Work is counted up to c.since, which may be before now.
+	left := (c.work[0].key - c.done) / c.rate(c.inside(), c.src.CapacityAt(c.since))
+	return max(now, c.since+time.Duration(math.Ceil(left))), true
+}
+
+func (c *convoy) finish(now time.Duration) *job {
+	c.step(now)
+	j := heap.Pop(&c.work).(*job)
+	if c.src.hung(now) && !j.orphan {
+		j.state = hanging
+		c.hung++
+		return nil
+	}
+	j.state = outside
+	if j.orphan {
+		return nil
+	}
+	return j
+}

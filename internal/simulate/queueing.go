@@ -1,0 +1,83 @@
+package simulate
+
+import (
+	"container/heap"
+	"time"
+)
+
+// queueing is the server of Queueing. The keys of its heap are nanoseconds.
+type queueing struct {
+	src   *Source
+	queue []*job // head first; those that left are still in it, with state outside
+	wait  int    // of the queue, those that have not left
+	work  jobHeap
+	hung  int
+}
+
+func (q *queueing) inside() int { return q.wait + len(q.work) + q.hung }
+
+func (q *queueing) enter(now time.Duration, j *job) {
+	j.state = waiting
+	q.queue = append(q.queue, j)
+	q.wait++
+	q.step(now)
+}
+
+// step puts free servers to work.
+func (q *queueing) step(now time.Duration) {
+	for q.wait > 0 && len(q.work)+q.hung < q.src.CapacityAt(now) {
+		j := q.queue[0]
+		q.queue[0] = nil
+		q.queue = q.queue[1:]
+		if j.state != waiting {
+			continue
+		}
+		q.wait--
+		if q.src.hung(now) {
+			j.state = hanging
+			q.hung++
+			continue
+		}
+		j.state, j.key = working, float64(now+q.src.demand(j, now))
+		heap.Push(&q.work, j)
+	}
+}
+
+func (q *queueing) leave(now time.Duration, j *job) {
+	switch j.state {
+	case waiting:
+		q.wait--
+	case hanging:
+		q.hung--
+	case working:
+		if q.src.KeepServer {
+			j.orphan = true
+			return
+		}
+		heap.Remove(&q.work, j.pos)
+	}
+	j.state = outside
+	q.step(now)
+}
+
+func (q *queueing) next(now time.Duration) (time.Duration, bool) {
+	if len(q.work) == 0 {
+		return 0, false
+	}
+	return max(now, time.Duration(q.work[0].key)), true
+}
+
+func (q *queueing) finish(now time.Duration) *job {
+	j := heap.Pop(&q.work).(*job)
+	if q.src.hung(now) && !j.orphan {
+		j.state = hanging
+		q.hung++
+		return nil
+	}
+	j.state = outside
+	q.step(now)
+	if j.orphan {
+		return nil
+	}
+	return j
+}

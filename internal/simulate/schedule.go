@@ -1,0 +1,59 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+)
+
+// A Step is a value that holds from an instant on.
+type Step struct {
+	At    time.Duration // since the start of the run
+	Value float64
+}
+
+// A Schedule is a value that changes in steps, in the order of time. The first
+// step's value holds before it, too. The empty Schedule is 0 at all times.
+type Schedule []Step
+
+// Const returns a Schedule that never changes.
+func Const(v float64) Schedule { return Schedule{{Value: v}} }
+
+// Steps returns the Schedule that starts with the first of values and goes on
+// to the next one after each every.
+func Steps(every time.Duration, values ...float64) Schedule {
+	s := make(Schedule, len(values))
+	for i, v := range values {
+		s[i] = Step{At: time.Duration(i) * every, Value: v}
+	}
+	return s
+}
+
+// Window returns the Schedule that is v, but inside from the one instant to
+// the other.
+func Window(v float64, from, to time.Duration, inside float64) Schedule {
+	return Schedule{{0, v}, {from, inside}, {to, v}}
+}
+
+// At returns the value at t.
+func (s Schedule) At(t time.Duration) float64 {
+	i, found := slices.BinarySearchFunc(s, t, func(p Step, t time.Duration) int { return int(p.At - t) })
+	switch {
+	case len(s) == 0:
+		return 0
+	case found:
+		return s[i].Value
+	}
+	return s[max(0, i-1)].Value
+}
+
+// instants returns when the schedules change.
+func instants(schedules ...Schedule) []time.Duration {
+	var at []time.Duration
+	for _, s := range schedules {
+		for _, p := range s {
+			at = append(at, p.At)
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at)
+}

@@ -1,0 +1,190 @@
+package simulate
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A Model is how a source shares what it has among the calls in it.
+type Model uint8
+
+const (
+	// Queueing is M/G/c when arrivals are Poisson: each of c servers works on
+	// one call at a time, and the rest wait in a queue without bound, first
+	// come, first served.
+	Queueing Model = iota
+	// Convoy is processor sharing with a penalty. With n calls in progress
+	// and a capacity of c all advance at rate 1 up to n = c, and beyond it at
+	// (c/n) / (1 + Penalty×(n-c)/c). So beyond c throughput falls.
+	Convoy
+)
+
+// A Dist is the distribution of service times about their mean.
+type Dist struct {
+	kind byte
+	cv   float64
+}
+
+// Constant and Exponential are distributions with a coefficient of variation
+// of 0 and 1. The zero Dist is Constant.
+var (
+	Constant    = Dist{}
+	Exponential = Dist{kind: 'e'}
+)
+
+// LogNormal returns the log-normal distribution with that coefficient of
+// variation.
+func LogNormal(cv float64) Dist { return Dist{kind: 'l', cv: cv} }
+
+// draw returns a value whose mean is 1.
+func (d Dist) draw(rng *rand.Rand) float64 {
+	switch d.kind {
+	case 'e':
+		return rng.ExpFloat64()
+	case 'l':
+		sigma := d.sigma()
+		return math.Exp(sigma*rng.NormFloat64() - sigma*sigma/2)
+	}
+	return 1
+}
+
+// p99 returns the 99th percentile where the mean is 1.
+func (d Dist) p99() float64 {
+	switch d.kind {
+	case 'e':
+		return math.Log(100)
+	case 'l':
+		sigma := d.sigma()
+		return math.Exp(2.3263*sigma - sigma*sigma/2)
+	}
+	return 1
+}
+
+func (d Dist) sigma() float64 { return math.Sqrt(math.Log1p(d.cv * d.cv)) }
+
+// A Source is what calls are made to.
+type Source struct {
+	Model Model
+	// Penalty is k of Convoy. 0 means 1, negative means none, which is plain
+	// processor sharing.
+	Penalty float64
+	// Capacity is how many calls at once the source serves at full speed. A
+	// step is felt at once; where it takes servers away, those at work finish
+	// their call first.
+	Capacity Schedule
+	// Service is the mean service time in seconds. A step is felt by calls
+	// whose service starts later.
+	Service Schedule
+	// Spread is the distribution of service times about their mean.
+	Spread Dist
+	// Hung is 1 while the source hangs, and 0 else. A call whose service
+	// would start or end meanwhile never ends by itself.
+	Hung Schedule
+	// KeepServer says that a call whose caller has left keeps its place until
+	// it would have ended, as in a database that does not notice. Else its
+	// place is free at once.
+	KeepServer bool
+}
+
+// CapacityAt returns how many calls the source serves at full speed at t, at
+// least 1.
+func (s *Source) CapacityAt(t time.Duration) int { return max(1, int(s.Capacity.At(t))) }
+
+// ServiceAt returns the mean service time at t.
+func (s *Source) ServiceAt(t time.Duration) time.Duration {
+	return time.Duration(s.Service.At(t) * float64(time.Second))
+}
+
+// RateAt returns how many calls a second the source can serve at t.
+func (s *Source) RateAt(t time.Duration) float64 {
+	if s.Hung.At(t) > 0 {
+		return 0
+	}
+	return float64(s.CapacityAt(t)) / s.Service.At(t)
+}
+
+func (s *Source) penalty() float64 {
+	if s.Penalty == 0 {
+		return 1
+	}
+	return max(0, s.Penalty)
+}
+
+func (s *Source) hung(t time.Duration) bool { return s.Hung.At(t) > 0 }
+
+// demand returns how long j takes if its service starts at now and nobody is
+// in its way.
+func (s *Source) demand(j *job, now time.Duration) time.Duration {
+	return max(1, time.Duration(j.factor*s.Service.At(now)*float64(time.Second)))
+}
+
+// A server is the state of a Source in a run. Its methods are the driver's,
+// with the present instant, which never runs backwards.
+type server interface {
+	// enter takes a job in.
+	enter(now time.Duration, j *job)
+	// leave takes out a job whose caller has gone.
+	leave(now time.Duration, j *job)
+	// step tells that a schedule has changed.
+	step(now time.Duration)
+	// next returns when the next job ends, if one does.
+	next(now time.Duration) (at time.Duration, ok bool)
+	// finish ends the job that next told of. It returns nil if that one
+	// hangs, or its caller has left before.
+	finish(now time.Duration) *job
+	// inside returns how many jobs there are, with those that wait.
+	inside() int
+}
+
+func (s *Source) server() server {
+	if s.Model == Convoy {
+		return &convoy{src: s}
+	}
+	return &queueing{src: s}
+}
+
+// A job is a call inside a source.
+type job struct {
+	index  int     // of the call
+	factor float64 // its service time, where the mean is 1
+
+	key    float64 // order in the heap: when it ends, in the server's own measure
+	pos    int     // in the heap, where state is working
+	state  jobState
+	orphan bool // its caller has left, and its server does not know
+}
+
+type jobState uint8
+
+const (
+	outside jobState = iota
+	waiting
+	working
+	hanging
+)
+
+// A jobHeap has the job on top whose key is least, of equal ones the call that
+// arrived first.
+type jobHeap []*job
+
+func (h jobHeap) Len() int { return len(h) }
+func (h jobHeap) Less(i, j int) bool {
+	return h[i].key < h[j].key || h[i].key == h[j].key && h[i].index < h[j].index
+}
+func (h jobHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = i, j
+}
+func (h *jobHeap) Push(x any) {
+	j := x.(*job)
+	j.pos = len(*h)
+	*h = append(*h, j)
+}
+func (h *jobHeap) Pop() any {
+	last := len(*h) - 1
+	j := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return j
+}
