@@ -89,7 +89,7 @@ func TestB1SlotIsFreeAfterTheHardTimeout(t *testing.T) {
 func TestB1HardTimeoutCountsFromAdmission(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 900 * ms}
-		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1, OverloadAfter: -1})
 		g := s.guard(m.load, weir.Options{LoadTimeout: time.Second, Limiter: c})
 		var all []*answer
 		for i := range 5 {

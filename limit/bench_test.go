@@ -2,6 +2,8 @@ package limit_test
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 // The paths of a call that is let in at once allocate nothing.
 func TestUncontendedAcquireAllocatesNothing(t *testing.T) {
 	c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 10})
+	a := newAdaptive(t, limit.AdaptiveOptions{})
 	r := newRate(t, limit.RateOptions{PerSecond: 1e9, Burst: 1 << 20})
 	all := limit.All(r, c)
 	low := background(t)
@@ -23,6 +26,9 @@ func TestUncontendedAcquireAllocatesNothing(t *testing.T) {
 		{"Concurrency.Acquire", func() { p, _ := c.Acquire(t.Context()); p.Release(limit.Success) }},
 		{"Concurrency.Acquire in the background", func() { p, _ := c.Acquire(low); p.Release(limit.Success) }},
 		{"Concurrency.TryAcquire", func() { p, _ := c.TryAcquire(); p.Release(limit.Success) }},
+		{"Adaptive.Acquire", func() { p, _ := a.Acquire(t.Context()); p.Release(limit.Success) }},
+		{"Adaptive.Acquire in the background", func() { p, _ := a.Acquire(low); p.Release(limit.Success) }},
+		{"Adaptive.TryAcquire", func() { p, _ := a.TryAcquire(); p.Release(limit.Success) }},
 		{"RateLimiter.Acquire", func() { p, _ := r.Acquire(t.Context()); p.Release(limit.Success) }},
 		{"RateLimiter.Acquire, given back", func() { p, _ := r.Acquire(t.Context()); p.Release(limit.Unused) }},
 		{"RateLimiter.TryAcquire", func() { p, _ := r.TryAcquire(); p.Release(limit.Success) }},
@@ -56,13 +62,18 @@ func refusals(t testing.TB) map[string]func() error {
 	full.TryAcquire()
 	busy := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1})
 	busy.TryAcquire()
+	// Two with a full queue, in which all are of the newcomer's class.
+	crowdedC := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
+	crowd(t, crowdedC, 1000)
+	crowdedA := newAdaptive(t, limit.AdaptiveOptions{Initial: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
+	crowd(t, crowdedA, 1000)
 	empty := newRate(t, limit.RateOptions{PerSecond: 1e-6, Burst: 1})
 	empty.TryAcquire()
 	soon, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
 	long := newRate(t, limit.RateOptions{PerSecond: 1e-6, Burst: 1, MaxWait: -1})
 	long.TryAcquire()
-	low := background(t)
+	low, lowly := background(t), limit.ContextWithPriority(soon, limit.Low)
 
 	acquire := func(l limit.Limiter, ctx context.Context) func() error {
 		return func() error { _, err := l.Acquire(ctx); return err }
@@ -70,12 +81,38 @@ func refusals(t testing.TB) map[string]func() error {
 	return map[string]func() error{
 		"Concurrency/QueueFull": acquire(full, soon),
 		"Concurrency/NoSpare":   acquire(busy, low),
+		"Concurrency/crowded":   acquire(crowdedC, lowly),
+		"Adaptive/crowded":      acquire(crowdedA, lowly),
+		"Adaptive/NoSpare":      acquire(crowdedA, low),
+		"Adaptive/Try":          func() error { _, err := crowdedA.TryAcquire(); return err },
 		"Concurrency/Try":       func() error { _, err := full.TryAcquire(); return err },
 		"Rate/RateExceeded":     acquire(empty, soon),
 		"Rate/WaitTooLong":      acquire(long, soon),
 		"Rate/NoSpare":          acquire(empty, low),
 		"Rate/Try":              func() error { _, err := empty.TryAcquire(); return err },
 	}
+}
+
+// crowd takes the one permit of l and fills its queue with n Low callers, who
+// leave at the end of the test. It returns their places.
+func crowd(t testing.TB, l queued, n int) []*limit.Place {
+	l.TryAcquire()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	places := make([]*limit.Place, n)
+	for i := range places {
+		places[i] = new(limit.Place)
+		at := limit.ContextWithPlace(limit.ContextWithPriority(ctx, limit.Low), places[i])
+		wg.Go(func() { l.Acquire(at) })
+		for statsOf(l).Queued <= i {
+			runtime.Gosched()
+		}
+	}
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return places
 }
 
 // B5: under a microsecond.
@@ -94,6 +131,8 @@ func BenchmarkRefusal(b *testing.B) {
 
 func BenchmarkAcquire(b *testing.B) {
 	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1 << 10})
+	a := newAdaptive(b, limit.AdaptiveOptions{Initial: 1 << 10, Min: 1 << 10, Max: 1 << 10})
+	dry := newAdaptive(b, limit.AdaptiveOptions{DryRun: true})
 	r := newRate(b, limit.RateOptions{PerSecond: 1e9, Burst: 1 << 20})
 	x := rate.NewLimiter(1e9, 1<<20)
 	all := limit.All(r, c)
@@ -104,6 +143,8 @@ func BenchmarkAcquire(b *testing.B) {
 		run  func()
 	}{
 		{"Concurrency", func() { p, _ := c.Acquire(ctx); p.Release(limit.Success) }},
+		{"Adaptive", func() { p, _ := a.Acquire(ctx); p.Release(limit.Success) }},
+		{"Adaptive/dry", func() { p, _ := dry.Acquire(ctx); p.Release(limit.Success) }},
 		{"Rate", func() { p, _ := r.Acquire(ctx); p.Release(limit.Success) }},
 		{"Rate/x-time-rate", func() { x.Wait(ctx) }}, // the rejected alternative
 		{"All", func() { p, _ := all.Acquire(ctx); p.Release(limit.Success) }},
@@ -120,6 +161,63 @@ func BenchmarkAcquire(b *testing.B) {
 					bb.run()
 				}
 			})
+		})
+	}
+}
+
+// A newcomer takes a place in a full queue of 1,000. Each is a goroutine of its
+// own, which is what most of the time goes into.
+func BenchmarkDisplace(b *testing.B) {
+	const places = 1000
+	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1, Queue: places, MaxWait: -1, OverloadAfter: 1})
+	crowd(b, c, places)
+	gone := make(chan struct{}, places+1)
+	run := func(ctx context.Context) {
+		c.Acquire(ctx)
+		gone <- struct{}{}
+	}
+	done, cancel := context.WithCancel(b.Context())
+	cancel()
+	b.Run("goroutine-alone", func(b *testing.B) { // to be taken off
+		b.ReportAllocs()
+		for b.Loop() {
+			go run(done)
+			<-gone
+		}
+	})
+	b.Run("Concurrency", func(b *testing.B) {
+		for range places { // in the place of those of crowd
+			go run(b.Context())
+		}
+		for c.Stats().Refused[limit.Displaced] < places {
+			runtime.Gosched()
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			go run(b.Context())
+			<-gone
+		}
+	})
+}
+
+// Join and Wait count those ahead, and here there are 999 of them.
+func BenchmarkPlace(b *testing.B) {
+	c := newConcurrency(b, limit.ConcurrencyOptions{Limit: 1, Queue: 1000, MaxWait: -1, OverloadAfter: -1})
+	places := crowd(b, c, 1000)
+	deadline := time.Now().Add(time.Hour)
+	for _, bb := range []struct {
+		name string
+		run  func()
+	}{
+		{"Join/first", func() { places[0].Join(deadline, limit.Low) }},
+		{"Join/last", func() { places[999].Join(deadline, limit.Low) }},
+		{"Wait/last", func() { places[999].Wait() }},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				bb.run()
+			}
 		})
 	}
 }

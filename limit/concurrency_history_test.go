@@ -15,60 +15,129 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A concurrencyModel is what a Concurrency ought to do, as lists.
+// A concurrencyModel is what a Concurrency, or an Adaptive whose limit it is
+// told, ought to do, as lists.
 type concurrencyModel struct {
-	o       limit.ConcurrencyOptions // with plain numbers; MaxWait 0 means none
-	callers []*caller
-	queue   []*caller
-	inUse   int
-	held    float64
-	count   int
-	moved   time.Time
-	left    uint64
-	refused limit.Refusals
+	o        limit.ConcurrencyOptions // with plain numbers; MaxWait 0 means none
+	tenth    bool                     // Reserve is a tenth of Limit
+	callers  []*caller
+	queue    []*caller // in order of arrival in their class
+	standing time.Time // since when there is a queue
+	inUse    int
+	held     float64
+	count    int
+	moved    time.Time
+	want     limit.ConcurrencyStats // its counters
 }
 
 func (m *concurrencyModel) admit(c *caller) {
 	c.want, c.granted, m.moved = in, time.Now(), time.Now()
 	m.inUse++
+	m.want.Admitted++
+}
+
+// overloaded reports whether the newest are served first.
+func (m *concurrencyModel) overloaded() bool {
+	after := m.o.OverloadAfter
+	if after == 0 {
+		after = max(100*time.Millisecond, time.Duration(math.Ceil(2*m.held)))
+	}
+	return len(m.queue) > 0 && after > 0 && time.Since(m.standing) > after
+}
+
+// order returns queue in the order in which they are to be served.
+func (m *concurrencyModel) order(queue []*caller) []*caller {
+	queue = slices.Clone(queue)
+	if m.overloaded() {
+		slices.Reverse(queue)
+	}
+	slices.SortStableFunc(queue, func(a, b *caller) int { return int(b.class) - int(a.class) })
+	return queue
+}
+
+// wait returns the expectation for a caller with so many ahead, in whole
+// nanoseconds, rather too late than too early.
+func (m *concurrencyModel) wait(ahead int) time.Duration {
+	ahead += max(0, m.inUse-m.o.Limit) // after a shrink
+	interval := m.held / float64(m.o.Limit)
+	quiet := float64(time.Since(m.moved))
+	first := max(0, interval-quiet)
+	switch {
+	case m.count == 0:
+		return 0
+	case quiet > 4*m.held:
+		first = quiet
+	}
+	return time.Duration(math.Ceil(first + interval*float64(ahead)))
 }
 
 func (m *concurrencyModel) arrive(c *caller, class limit.Priority, try bool) {
+	c.class = class
 	m.callers = append(m.callers, c)
-	free := m.o.Limit - m.inUse
-	interval := m.held / float64(m.o.Limit)
-	quiet := float64(time.Since(m.moved))
-	wait := max(0, interval-quiet) + interval*float64(len(m.queue))
-	switch {
-	case m.count == 0:
-		wait = 0
-	case quiet > 4*m.held:
-		wait = quiet + interval*float64(len(m.queue))
+	if m.tenth {
+		m.o.Reserve = max(1, m.o.Limit/10)
+		if m.o.Limit == 1 {
+			m.o.Reserve = 0
+		}
 	}
-	wait = math.Ceil(wait) // an expectation in whole nanoseconds, rather too late than too early
+	free := m.o.Limit - m.inUse
+	with := append(slices.Clone(m.queue), c)
+	order := m.order(with)
+	last := order[len(order)-1]
+	full := len(m.queue) >= m.o.Queue || m.o.MaxWait > 0 && m.wait(len(m.queue)) > m.o.MaxWait
 	switch {
 	case class == limit.Background && (len(m.queue) > 0 || free <= m.o.Reserve):
 		m.refuse(c, limit.NoSpare)
 	case len(m.queue) == 0 && free > 0:
 		m.admit(c)
-	case try || len(m.queue) >= m.o.Queue || m.o.MaxWait > 0 && wait > float64(m.o.MaxWait):
+	case try || full && last == c:
 		m.refuse(c, limit.QueueFull)
-	case !c.deadline.IsZero() && wait >= float64(c.deadline.Sub(c.arrived)):
+	case !c.deadline.IsZero() && m.wait(slices.Index(order, c)) >= c.deadline.Sub(c.arrived):
 		m.refuse(c, limit.WaitTooLong)
 	default:
-		m.queue = append(m.queue, c)
+		if len(m.queue) == 0 {
+			m.standing = time.Now()
+		}
+		m.queue = with
+		if full {
+			m.drop(last)
+			m.refuse(last, limit.Displaced)
+		}
 	}
 }
 
 func (m *concurrencyModel) refuse(c *caller, r limit.Reason) {
 	c.want, c.reason = no, r
-	m.refused[r]++
+	m.want.Refused[r]++
+}
+
+// drop takes c out of the queue.
+func (m *concurrencyModel) drop(c *caller) {
+	m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
 }
 
 func (m *concurrencyModel) leave(c *caller) {
-	m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
+	m.drop(c)
 	c.want = gone
-	m.left++
+	m.want.Left++
+}
+
+// joined is a caller of that class, with left to go, that joins c, which waits.
+// It reports whether it may.
+func (m *concurrencyModel) joined(c *caller, left time.Duration, class limit.Priority) bool {
+	up := class > c.class
+	queue, was := slices.Clone(m.queue), c.class
+	if up {
+		queue = slices.DeleteFunc(queue, func(q *caller) bool { return q == c })
+		queue, c.class = append(queue, c), class
+	}
+	if left > 0 && m.wait(slices.Index(m.order(queue), c)) >= left {
+		c.class = was
+		m.want.Refused[limit.WaitTooLong]++
+		return false
+	}
+	m.queue = queue
+	return true
 }
 
 func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
@@ -78,9 +147,11 @@ func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
 		m.count = min(m.count+1, 16)
 		m.held += (float64(time.Since(c.granted)) - m.held) / float64(m.count)
 	}
-	if len(m.queue) > 0 {
-		m.admit(m.queue[0])
-		m.queue = m.queue[1:]
+	for len(m.queue) > 0 && m.inUse < m.o.Limit {
+		next := m.order(m.queue)[0]
+		m.drop(next)
+		m.admit(next)
+		m.want.Waited++
 	}
 }
 
@@ -94,35 +165,68 @@ func (m *concurrencyModel) pass() {
 		case !c.deadline.IsZero() && !c.deadline.After(now) && !(timesOut && timeout.Before(c.deadline)):
 			m.leave(c)
 		case timesOut:
-			m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
+			m.drop(c)
 			m.refuse(c, limit.QueueTimeout)
 		}
 	}
 }
 
-// concurrencyHistory runs a Concurrency and its model side by side.
-func concurrencyHistory(t *testing.T, s script) {
-	m := concurrencyModel{o: limit.ConcurrencyOptions{
+// check compares l with m: its counters, and what the places of its callers say.
+func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
+	t.Helper()
+	l.Check(t)
+	want := m.want
+	want.Limit, want.InUse, want.Queued, want.Overloaded = m.o.Limit, m.inUse, len(m.queue), m.overloaded()
+	want.Held = time.Duration(math.Ceil(m.held))
+	if m.inUse >= m.o.Limit {
+		want.Wait = m.wait(len(m.queue))
+	}
+	if got := statsOf(l); got != want {
+		t.Fatalf("step %d: Stats = %+v; want %+v", step, got, want)
+	}
+	order := m.order(m.queue)
+	for i, c := range m.callers {
+		ahead := slices.Index(order, c)
+		wait := time.Duration(0)
+		if ahead >= 0 {
+			wait = m.wait(ahead)
+		}
+		if got, queued := c.place.Wait(); got != wait || queued != (ahead >= 0) {
+			t.Fatalf("step %d, caller %d: Wait = %v, %t; want %v, %t", step, i, got, queued, wait, ahead >= 0)
+		}
+	}
+}
+
+// newHistory makes a limiter and its model.
+func newHistory(t *testing.T, s *script) (queued, *concurrencyModel) {
+	m := &concurrencyModel{moved: time.Now(), o: limit.ConcurrencyOptions{
 		Limit: 1 + s.next(4), Queue: 1 + s.next(4), MaxWait: time.Duration(s.next(3)) * time.Second,
+		OverloadAfter: []time.Duration{0, -1, 1, time.Second}[s.next(4)],
 	}}
 	o := m.o
 	if o.MaxWait == 0 {
 		o.MaxWait = -1
 	}
-	if o.Limit > 1 {
-		m.o.Reserve = 1
-	}
-	c := newConcurrency(t, o)
-	m.moved = time.Now()
-	for step := 0; len(s) > 0; step++ {
-		concurrencyStep(t, c, &m, &s)
-		compare(t, step, m.callers)
-		c.Check(t)
-		st := c.Stats()
-		if st.InUse != m.inUse || st.Queued != len(m.queue) || st.Left != m.left || st.Refused != m.refused {
-			t.Fatalf("step %d: Stats = %+v; want %d in use, %d queued, %d left, refused %v",
-				step, st, m.inUse, len(m.queue), m.left, m.refused)
+	if s.next(2) == 0 {
+		if o.Limit > 1 {
+			m.o.Reserve = 1
 		}
+		return newConcurrency(t, o), m
+	}
+	m.tenth = true
+	return newAdaptive(t, limit.AdaptiveOptions{
+		Initial: o.Limit, Max: 30, Queue: o.Queue, MaxWait: o.MaxWait, OverloadAfter: o.OverloadAfter,
+	}), m
+}
+
+// concurrencyHistory runs a Concurrency or an Adaptive and its model side by
+// side.
+func concurrencyHistory(t *testing.T, s script) {
+	l, m := newHistory(t, &s)
+	for step := 0; len(s) > 0; step++ {
+		concurrencyStep(t, l, m, &s)
+		compare(t, step, m.callers)
+		m.check(t, step, l)
 	}
 	for _, c := range m.callers {
 		if c.want == waiting {
@@ -131,49 +235,94 @@ func concurrencyHistory(t *testing.T, s script) {
 	}
 }
 
-func concurrencyStep(t *testing.T, c *limit.Concurrency, m *concurrencyModel, s *script) {
-	switch s.next(10) {
-	case 0:
-		m.arrive(join(t, c, t.Context(), 0), limit.Normal, false)
-	case 1, 2:
-		m.arrive(join(t, c, t.Context(), s.span()), limit.Normal, false)
+// classesOf is weighted: most callers are Normal.
+var classesOf = []limit.Priority{limit.Normal, limit.Normal, limit.Low, limit.High, limit.Background}
+
+func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
+	switch s.next(11) {
+	case 0, 1, 2:
+		class := classesOf[s.next(len(classesOf))]
+		d := time.Duration(0)
+		if s.next(2) > 0 {
+			d = s.span()
+		}
+		m.arrive(join(t, l, of(t, class), d), class, false)
 	case 3:
-		m.arrive(join(t, c, background(t), 0), limit.Background, false)
+		m.arrive(tried(l.TryAcquire()), limit.Normal, true)
 	case 4:
-		m.arrive(tried(c.TryAcquire()), limit.Normal, true)
-	case 5:
 		if w := s.pick(m.callers, waiting); w != nil {
 			w.call.cancel(errGone)
 			m.leave(w)
 		}
-	case 6, 7:
-		// Some of those at the head hang up at the instant of the release, and
-		// may have the permit by the time they see that.
-		p := s.pick(m.callers, in)
-		if p == nil {
-			return
-		}
-		o := limit.Outcome(s.next(4))
-		for _, w := range slices.Clone(m.queue[:min(len(m.queue), s.next(3))]) {
-			w.call.cancel(errGone)
-			m.leave(w)
-		}
-		p.call.permit.Release(o)
-		m.release(p, o)
-	case 8:
+	case 5, 6:
+		concurrencyRelease(l, m, s)
+	case 7:
 		if p := s.pick(m.callers, out); p != nil {
 			p.call.permit.Release(limit.Success) // once more
+		}
+	case 8:
+		w := s.pick(m.callers, waiting)
+		if w == nil {
+			return
+		}
+		var deadline time.Time
+		left := s.span() * time.Duration(s.next(2))
+		if left > 0 {
+			deadline = time.Now().Add(left)
+		}
+		class := classesOf[s.next(len(classesOf))]
+		if err := w.place.Join(deadline, class); (err == nil) != m.joined(w, left, class) {
+			t.Fatalf("Join(%v, %v) = %v; want the contrary", left, class, err)
 		}
 	case 9:
 		time.Sleep(s.span())
 		m.pass()
+	case 10:
+		if a, ok := l.(*limit.Adaptive); ok {
+			a.SetLimit(1 + s.next(5))
+			if p := s.pick(m.callers, in); p != nil {
+				release(l, m, p, limit.Ignored)
+			} else {
+				a.SetLimit(m.o.Limit) // nothing is out that could make it hold
+			}
+		}
 	}
 }
 
-// B4: never more than Limit permits, in order of arrival, refused for the
-// right reason, and nothing lost when callers leave.
+// concurrencyRelease releases a permit. Some of those whose turn it is hang up
+// at that instant, and may have the permit by the time they see that.
+func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
+	p := s.pick(m.callers, in)
+	if p == nil {
+		return
+	}
+	o := limit.Outcome(s.next(4))
+	order := m.order(m.queue)
+	n := min(len(order), s.next(3))
+	if _, ok := l.(*limit.Adaptive); ok {
+		// Had they all gone, it would be open whether a permit was out for no
+		// time at all, and that shows in Wait when the limit shrinks.
+		n = min(n, max(0, len(order)-1))
+	}
+	for _, w := range order[:n] {
+		w.call.cancel(errGone)
+		m.leave(w)
+	}
+	release(l, m, p, o)
+}
+
+// release releases p, and tells the model the limit that holds from then on.
+func release(l queued, m *concurrencyModel, p *caller, o limit.Outcome) {
+	p.call.permit.Release(o)
+	m.o.Limit = statsOf(l).Limit
+	m.release(p, o)
+}
+
+// B4, F3: never more than Limit permits, in order of class and arrival, newest
+// first under overload, refused or displaced for the right reason, places that
+// tell the truth, and nothing lost when callers leave.
 func TestConcurrencyHistoryMatchesTheModel(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) { concurrencyHistory(t, randomScript(seed)) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

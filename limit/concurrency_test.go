@@ -32,7 +32,7 @@ func TestConcurrencyAdmitsLimitAndQueuesTheNext(t *testing.T) {
 
 func TestConcurrencyServesInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1})
+		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 1, OverloadAfter: -1})
 		p := admitted(t, c, t.Context())
 		var calls []*call
 		for range 5 {

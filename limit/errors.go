@@ -22,7 +22,7 @@ type Error struct {
 	Reason  Reason
 	// RetryAfter is when it may be worth to try again, always above zero.
 	// From a RateLimiter it is the exact time until a token is there for a
-	// caller with nobody before it. From a Concurrency it is an estimate out
+	// caller with nobody before it. From the others it is an estimate out
 	// of the measured drain rate, between 10 ms and a minute, and a second
 	// while nothing has been measured.
 	RetryAfter time.Duration
@@ -47,15 +47,20 @@ const (
 	// RateExceeded: a RateLimiter has no token now (TryAcquire), none within
 	// MaxWait, or no place to wait for one.
 	RateExceeded Reason = 1 + iota
-	// QueueFull: all permits of a Concurrency are in use, and its queue holds
-	// as many callers as it may, or more than MaxWait's worth of work.
-	// TryAcquire returns it when it would have to wait.
+	// QueueFull: all permits of a Concurrency or Adaptive are in use, and its
+	// queue holds as many callers as it may, or more than MaxWait's worth of
+	// work. TryAcquire returns it when it would have to wait.
 	QueueFull
-	// QueueTimeout: the caller waited MaxWait in the queue of a Concurrency.
+	// QueueTimeout: the caller waited MaxWait in the queue of a Concurrency or
+	// Adaptive.
 	QueueTimeout
 	// WaitTooLong: the wait would outlast the caller's own deadline. A caller
 	// with more time might have been let in.
 	WaitTooLong
+	// Displaced: the caller waited in the queue of a Concurrency or Adaptive
+	// that was full, and gave way to one of a higher class, or under overload to
+	// a newer one of no lower class.
+	Displaced
 	// NoSpare: the caller is Background, and what is left is kept for others.
 	NoSpare
 
@@ -73,6 +78,7 @@ var reasonNames = [reasonEnd]string{
 	QueueFull:    "queue full",
 	QueueTimeout: "queue timeout",
 	WaitTooLong:  "wait outlasts the deadline",
+	Displaced:    "displaced in the queue",
 	NoSpare:      "nothing to spare for background work",
 }
 
@@ -84,8 +90,9 @@ func name(names []string, what string, i int) string {
 	return what + "(" + strconv.Itoa(i) + ")"
 }
 
-// An OptionError is a fault in an options struct. NewRateLimiter and
-// NewConcurrency return all faults at once, joined; errors.As finds the first.
+// An OptionError is a fault in an options struct. NewRateLimiter,
+// NewConcurrency and NewAdaptive return all faults at once, joined; errors.As
+// finds the first.
 type OptionError struct {
 	Field string // with the name of the struct: "RateOptions.Burst"
 	Value any

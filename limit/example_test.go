@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 
 	"github.com/weir-go/weir/limit"
 )
@@ -31,6 +33,85 @@ func ExampleConcurrency() {
 	// Output:
 	// limit: "db": queue full, retry after 1s
 	// <nil> 0
+}
+
+// The limit is found from how the calls go, so the Outcome must be honest.
+func ExampleAdaptive() {
+	search, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: "search", Max: 200})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ask := func(ctx context.Context, query func(context.Context) error) error {
+		p, err := search.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer p.Release(limit.Ignored) // for a panic; does nothing after the Release below
+
+		err = query(ctx)
+		switch {
+		case err == nil:
+			p.Release(limit.Success)
+		case errors.Is(err, context.Canceled):
+			p.Release(limit.Ignored) // the caller has gone
+		default:
+			p.Release(limit.Dropped) // it timed out, or the source is overloaded
+		}
+		return err
+	}
+	fmt.Println(ask(context.Background(), func(context.Context) error { return nil }))
+	s := search.Stats()
+	fmt.Println(s.Limit, s.InUse, s.Admitted)
+	// Output:
+	// <nil>
+	// 10 0 1
+}
+
+// A dry run tells what a limit would do before it does it.
+func ExampleAdaptive_dryRun() {
+	db, _ := limit.NewAdaptive(limit.AdaptiveOptions{Initial: 1, Queue: 2, DryRun: true})
+	for range 5 {
+		if _, err := db.Acquire(context.Background()); err != nil {
+			fmt.Println(err)
+		}
+	}
+	s := db.Stats()
+	fmt.Println(s.InUse, "in progress with a limit of", s.Limit)
+	fmt.Println(s.WouldWait, "would have waited,", s.WouldRefuse[limit.QueueFull], "been refused")
+	// Output:
+	// 5 in progress with a limit of 1
+	// 2 would have waited, 2 been refused
+}
+
+// A caller queues for another that comes later and is more important.
+func ExamplePlace() {
+	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
+	p, _ := db.Acquire(context.Background())
+
+	var at limit.Place
+	ctx := limit.ContextWithPlace(limit.ContextWithPriority(context.Background(), limit.Low), &at)
+	done := make(chan error)
+	go func() {
+		p, err := db.Acquire(ctx)
+		p.Release(limit.Success)
+		done <- err
+	}()
+	for db.Stats().Queued == 0 {
+		runtime.Gosched()
+	}
+
+	fmt.Println(at.Join(time.Time{}, limit.High)) // has no deadline
+	fmt.Println(at.Join(time.Now(), limit.High))  // cannot wait at all
+	p.Release(limit.Success)
+	fmt.Println(<-done)
+	_, queued := at.Wait()
+	fmt.Println(queued)
+	// Output:
+	// <nil>
+	// limit: wait outlasts the deadline, retry after 1s
+	// <nil>
+	// false
 }
 
 func ExampleError() {
@@ -78,8 +159,41 @@ func ExampleAll() {
 	// 1
 }
 
-// Background work leaves a tenth of the permits, and at least one.
+// The higher class is served first, whoever came first.
 func ExampleContextWithPriority() {
+	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
+	p, _ := db.Acquire(context.Background())
+
+	served := make(chan string)
+	for i, caller := range []struct {
+		name  string
+		class limit.Priority
+	}{
+		{"report", limit.Low},
+		{"page", limit.Normal},
+		{"payment", limit.High},
+	} {
+		go func() {
+			p, _ := db.Acquire(limit.ContextWithPriority(context.Background(), caller.class))
+			served <- caller.name
+			p.Release(limit.Success)
+		}()
+		for db.Stats().Queued <= i { // until it waits
+			runtime.Gosched()
+		}
+	}
+	p.Release(limit.Success)
+	for range 3 {
+		fmt.Println(<-served)
+	}
+	// Output:
+	// payment
+	// page
+	// report
+}
+
+// Background work leaves a tenth of the permits, and at least one.
+func ExampleContextWithPriority_background() {
 	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 2})
 	ctx := limit.ContextWithPriority(context.Background(), limit.Background)
 

@@ -3,11 +3,38 @@ package limit
 import "testing"
 
 // Check walks c and reports what must never be.
-func (c *Concurrency) Check(t testing.TB) {
+func (c *Concurrency) Check(t testing.TB) { c.pool.check(t) }
+
+// Check walks a and reports what must never be.
+func (a *Adaptive) Check(t testing.TB) {
+	a.pool.check(t)
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	u := a.pool.tuner
+	if u.limit != a.pool.limit || u.limit < u.floor || u.limit > u.ceiling {
+		t.Errorf("the tuner's limit is %d, the pool's %d; want the same, from %d to %d", u.limit, a.pool.limit, u.floor, u.ceiling)
+	}
+	if u.inFlight != a.pool.inUse {
+		t.Errorf("the tuner counts %d in flight, and %d permits are in use", u.inFlight, a.pool.inUse)
+	}
+}
+
+// SetLimit has the tuner of a find that the limit should be n. As always it
+// holds from the next release on.
+func (a *Adaptive) SetLimit(n int) {
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	a.pool.tuner.limit, a.pool.tuner.want = n, float64(n)
+}
+
+// WithDefaults returns what NewAdaptive makes of o.
+func (o AdaptiveOptions) WithDefaults() AdaptiveOptions { return o.withDefaults() }
+
+func (c *pool) check(t testing.TB) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.inUse < 0 || c.inUse > c.limit {
+	if c.inUse < 0 || c.tuner == nil && c.inUse > c.limit {
 		t.Errorf("%d permits out of %d are in use", c.inUse, c.limit)
 	}
 	if c.q.n > 0 && c.inUse < c.limit {
@@ -16,13 +43,20 @@ func (c *Concurrency) Check(t testing.TB) {
 	if got := len(c.slots) - len(c.free); got != c.inUse {
 		t.Errorf("%d slots are taken and %d permits in use", got, c.inUse)
 	}
-	if len(c.slots) > c.limit {
+	if c.tuner == nil && len(c.slots) > c.limit {
 		t.Errorf("%d slots for %d permits", len(c.slots), c.limit)
 	}
 	if c.q.n > c.places {
 		t.Errorf("%d wait in a queue of %d", c.q.n, c.places)
 	}
-	c.q.check(t)
+	n := 0
+	for i := range c.q.of {
+		c.q.of[i].check(t)
+		n += c.q.of[i].n
+	}
+	if n != c.q.n {
+		t.Errorf("the classes have %d waiters and the queue says %d", n, c.q.n)
+	}
 }
 
 // Check walks l and reports what must never be.

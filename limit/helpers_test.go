@@ -31,6 +31,64 @@ func newRate(t testing.TB, o limit.RateOptions) *limit.RateLimiter {
 	return l
 }
 
+func newAdaptive(t testing.TB, o limit.AdaptiveOptions) *limit.Adaptive {
+	t.Helper()
+	a, err := limit.NewAdaptive(o)
+	if err != nil {
+		t.Fatalf("NewAdaptive(%+v) = %v", o, err)
+	}
+	t.Cleanup(func() { a.Check(t) })
+	return a
+}
+
+// A queued is a Limiter with a queue of classes.
+type queued interface {
+	limit.Limiter
+	TryAcquire() (limit.Permit, error)
+	Check(testing.TB)
+}
+
+// eachQueued runs test, in a bubble, with a Concurrency and with an Adaptive
+// whose limit is fixed. o.Reserve is left out.
+func eachQueued(t *testing.T, o limit.ConcurrencyOptions, test func(*testing.T, queued)) {
+	t.Helper()
+	t.Run("Concurrency", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, newConcurrency(t, o)) })
+	})
+	t.Run("Adaptive", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			if o.MaxWait == 0 {
+				o.MaxWait = 10 * time.Second
+			}
+			test(t, newAdaptive(t, limit.AdaptiveOptions{
+				Name: o.Name, Initial: o.Limit, Min: o.Limit, Max: o.Limit,
+				Queue: o.Queue, MaxWait: o.MaxWait, OverloadAfter: o.OverloadAfter,
+			}))
+		})
+	})
+}
+
+// statsOf returns what a Concurrency and an Adaptive both count.
+func statsOf(l queued) limit.ConcurrencyStats {
+	if a, ok := l.(*limit.Adaptive); ok {
+		return a.Stats().ConcurrencyStats
+	}
+	return l.(*limit.Concurrency).Stats()
+}
+
+// held has l measure that a permit is held for d.
+func held(t testing.TB, l limit.Limiter, d time.Duration) {
+	t.Helper()
+	p := admitted(t, l, t.Context())
+	time.Sleep(d)
+	p.Release(limit.Success)
+}
+
+// of returns a context of class p.
+func of(t testing.TB, p limit.Priority) context.Context {
+	return limit.ContextWithPriority(t.Context(), p)
+}
+
 // acquired acquires from l.
 func acquired(t testing.TB, l limit.Limiter, ctx context.Context) limit.Permit {
 	t.Helper()
@@ -122,9 +180,7 @@ func (c *call) waits(t testing.TB) {
 	}
 }
 
-func background(t testing.TB) context.Context {
-	return limit.ContextWithPriority(t.Context(), limit.Background)
-}
+func background(t testing.TB) context.Context { return of(t, limit.Background) }
 
 // within returns a context with a deadline d from now.
 func within(t testing.TB, d time.Duration) context.Context {

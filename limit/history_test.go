@@ -52,7 +52,9 @@ func (f fate) String() string { return [...]string{"waiting", "in", "out", "gone
 
 // A caller is one Acquire, as the model has it and as it is.
 type caller struct {
-	call *call
+	call  *call
+	place limit.Place
+	class limit.Priority // of those who wait, the highest
 
 	want     fate
 	reason   limit.Reason // with no
@@ -68,9 +70,11 @@ func join(t *testing.T, l limit.Limiter, ctx context.Context, d time.Duration) *
 	c := &caller{arrived: now}
 	if d > 0 {
 		c.deadline = now.Add(d)
-		ctx = within(t, d)
+		bounded, cancel := context.WithTimeout(ctx, d)
+		t.Cleanup(cancel)
+		ctx = bounded
 	}
-	c.call = start(l, ctx)
+	c.call = start(l, limit.ContextWithPlace(ctx, &c.place))
 	return c
 }
 

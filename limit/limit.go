@@ -12,8 +12,8 @@ import (
 // done before the caller was admitted, already at the call or while it waited.
 // With an error the Permit is the zero one.
 //
-// RateLimiter and Concurrency are safe for concurrent use, and so must be
-// every other Limiter. One that is written elsewhere makes its permits with
+// The limiters of this package are safe for concurrent use, and so must be every
+// other Limiter. One that is written elsewhere makes its permits with
 // [NewPermit].
 type Limiter interface {
 	Acquire(ctx context.Context) (Permit, error)
@@ -77,7 +77,7 @@ func (r *onceReleaser) release(_ uint64, o Outcome) {
 }
 
 // An Outcome says how the call under a Permit went. Fixed limits look at
-// Unused alone; the rest is for limiters that learn.
+// Unused alone; the rest is for an [Adaptive], which learns.
 type Outcome uint8
 
 const (

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
@@ -10,13 +11,24 @@ import (
 const (
 	defaultQueue   = 1024
 	defaultMaxWait = 10 * time.Second
+
+	// defaultOverloadAfter is for how long a queue may stand at least before it
+	// is an overload; twice the mean holding time is the other bound.
+	defaultOverloadAfter = 100 * time.Millisecond
+
+	defaultInitial     = 10
+	defaultMin         = 1
+	defaultMax         = 1000
+	defaultHeadroom    = 0.1
+	defaultMaxBaseline = 30 * time.Second
 )
 
 // Upper bounds of the options. A slot of a Concurrency is numbered in 32 bits;
 // up to maxBurst a float64 holds a token to a thousandth.
 const (
-	maxLimit = math.MaxInt32
-	maxBurst = 1 << 30
+	maxLimit    = math.MaxInt32
+	maxBurst    = 1 << 30
+	maxAdaptive = 10_000 // up to where a curve tells numbers apart
 )
 
 // forever is a wait without a bound.
@@ -31,8 +43,9 @@ type ConcurrencyOptions struct {
 	// Queue is how many callers may wait. 0 means 1024, negative means that
 	// nobody waits.
 	Queue int
-	// MaxWait bounds the time in the queue: a caller whose expected wait is
-	// longer is refused at once, one that has waited as long is refused then.
+	// MaxWait bounds the time in the queue: the queue is full when it holds
+	// more than that much work, by the measured drain rate, and a caller that
+	// has waited as long is refused.
 	// 0 means 10 s, negative means that the caller's deadline alone counts.
 	MaxWait time.Duration
 	// Reserve is how many permits stay free when a Background caller has
@@ -40,6 +53,11 @@ type ConcurrencyOptions struct {
 	// least 1; with a Limit of 1 it means 0, as a single permit cannot be
 	// both reserved and given out. Negative means 0.
 	Reserve int
+	// OverloadAfter is how long the queue may have been standing, never empty;
+	// for longer, and the newest in it are served first. 0 means 100 ms or
+	// twice the mean time for which a permit is held, whichever is longer.
+	// Negative means never.
+	OverloadAfter time.Duration
 }
 
 func (o ConcurrencyOptions) validate() error {
@@ -55,9 +73,86 @@ func (o ConcurrencyOptions) withDefaults() ConcurrencyOptions {
 	o.Queue = queueOrDefault(o.Queue)
 	o.MaxWait = waitOrDefault(o.MaxWait)
 	if o.Reserve == 0 && o.Limit >= 2 {
-		o.Reserve = max(1, o.Limit/10)
+		o.Reserve = defaultReserve(o.Limit)
 	}
 	o.Reserve = max(0, o.Reserve)
+	o.OverloadAfter = overloadOrDefault(o.OverloadAfter)
+	return o
+}
+
+// defaultReserve is how many of limit permits Background callers leave free.
+func defaultReserve(limit int) int {
+	if limit < 2 {
+		return 0
+	}
+	return max(1, limit/10)
+}
+
+// AdaptiveOptions configures an [Adaptive]. The zero AdaptiveOptions are fit
+// for most sources.
+type AdaptiveOptions struct {
+	// Name is the Limiter of its errors.
+	Name string
+	// Initial is the limit before anything is known. 0 means 10, within Min
+	// and Max. Rather too low than too high: it doubles within some ten times
+	// the latency while the source has room.
+	Initial int
+	// Min and Max bound the limit. 0 means 1 and 1000. At most 10,000.
+	Min, Max int
+	// Headroom is how far above the knee the limit is kept, as a share of it,
+	// at least 0 and at most 1. It keeps a source busy whose calls queue in it,
+	// and costs latency. Where calls hinder each other less of it is used.
+	// 0 means 0.1; negative means none.
+	Headroom float64
+	// MaxBaseline is the ceiling on healthy latency. A source that takes longer
+	// even with room to spare is taken for overloaded, by others perhaps, and
+	// the limit goes down to Min. 0 means 30 s, negative means no ceiling.
+	MaxBaseline time.Duration
+	// Queue is how many callers may wait. 0 means 1024, negative means that
+	// nobody waits.
+	Queue int
+	// MaxWait bounds the time in the queue: the queue is full when it holds
+	// more than that much work, and a caller that has waited as long is
+	// refused. 0 means three quarters of the healthy latency, as measured, at
+	// least 1 ms, and 10 s before it is known; negative means that the caller's
+	// deadline alone counts.
+	MaxWait time.Duration
+	// OverloadAfter is as in ConcurrencyOptions.
+	OverloadAfter time.Duration
+	// DryRun lets everybody in. What would have become of them is counted in
+	// AdaptiveStats, as if those in progress beyond the limit were queued.
+	DryRun bool
+}
+
+func (o AdaptiveOptions) validate() error {
+	var f faults
+	d := o.withDefaults()
+	f.check(o.Min >= 0 && o.Min <= maxAdaptive, "AdaptiveOptions.Min", o.Min, "from 1 to 10000, or 0 for the default")
+	f.check(o.Max >= 0 && o.Max <= maxAdaptive, "AdaptiveOptions.Max", o.Max, "from 1 to 10000, or 0 for the default")
+	f.check(d.Min <= d.Max, "AdaptiveOptions.Min", d.Min, "at most Max")
+	f.check(o.Initial == 0 || o.Initial >= d.Min && o.Initial <= d.Max, "AdaptiveOptions.Initial", o.Initial, "from Min to Max, or 0 for the default")
+	f.check(o.Headroom <= 1, "AdaptiveOptions.Headroom", o.Headroom, "at most 1") // NaN is not
+	return errors.Join(f...)
+}
+
+// withDefaults returns o with plain numbers in place of 0 and negative ones. A
+// MaxWait of 0 stays: it depends on what is measured.
+func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
+	o.Min = cmp.Or(o.Min, defaultMin)
+	o.Max = cmp.Or(o.Max, max(defaultMax, o.Min))
+	if o.Initial == 0 {
+		o.Initial = max(o.Min, min(defaultInitial, o.Max))
+	}
+	if o.Headroom == 0 {
+		o.Headroom = defaultHeadroom
+	}
+	o.Headroom = max(0, o.Headroom)
+	o.MaxBaseline = max(0, cmp.Or(o.MaxBaseline, defaultMaxBaseline))
+	o.Queue = queueOrDefault(o.Queue)
+	if o.MaxWait < 0 {
+		o.MaxWait = forever
+	}
+	o.OverloadAfter = overloadOrDefault(o.OverloadAfter)
 	return o
 }
 
@@ -111,6 +206,14 @@ func waitOrDefault(d time.Duration) time.Duration {
 	case d == 0:
 		return defaultMaxWait
 	case d < 0:
+		return forever
+	}
+	return d
+}
+
+// overloadOrDefault leaves 0, which depends on what is measured.
+func overloadOrDefault(d time.Duration) time.Duration {
+	if d < 0 {
 		return forever
 	}
 	return d

@@ -1,21 +1,26 @@
 package limit
 
+import "time"
+
 // A waiter is one caller in a queue. All but ready is guarded by the mutex of
 // the limiter that owns the queue.
 type waiter struct {
 	ready chan struct{} // closed after the grant; nil for a Reservation, which nobody waits on
 
-	granted bool   // by the limiter, in the same critical section as the pop
-	id      uint64 // of the permit; written with granted, before ready is closed
+	// Written by the limiter before ready is closed, in the same critical
+	// section in which the waiter leaves the queue.
+	granted   bool
+	id        uint64        // of the permit, with granted
+	displaced bool          // refused, for the sake of another
+	retry     time.Duration // with displaced
 
+	class      int  // in a queue of several
 	queued     bool // whether it is in a queue
 	prev, next *waiter
 }
 
-// A queue holds the callers that wait, in the order in which they will be let
-// in. That order is decided here alone, by push and pop: a class of its own
-// for each Priority, and last in first out under overload, are changes to
-// these two. remove costs the same from anywhere.
+// A queue holds callers that wait, in the order in which they came. remove
+// costs the same from anywhere.
 //
 // The zero queue is empty and ready to use. It has no lock of its own.
 type queue struct {
@@ -35,7 +40,7 @@ func (q *queue) push(w *waiter) {
 	q.n++
 }
 
-// pop takes off the waiter whose turn it is, nil if there is none.
+// pop takes off the one that came first, nil if there is none.
 func (q *queue) pop() *waiter {
 	w := q.head
 	if w != nil {
@@ -64,14 +69,28 @@ func (q *queue) remove(w *waiter) bool {
 	return true
 }
 
-// A grants is a chain of waiters that were let in, first in first, to be woken
-// once the lock is released. It uses the links of the waiters, which are in no
-// queue any more.
+// before returns how many came before w, which is in the queue. It walks.
+func (q *queue) before(w *waiter) int {
+	n := 0
+	for v := w.prev; v != nil; v = v.prev {
+		n++
+	}
+	return n
+}
+
+// A grants is a chain of waiters that were let in, first in first, or
+// displaced, to be woken once the lock is released. It uses the links of the
+// waiters, which are in no queue any more.
 type grants struct{ first, last *waiter }
 
 // add lets w in with the permit id. The limiter's mutex must be held.
 func (g *grants) add(w *waiter, id uint64) {
 	w.granted, w.id = true, id
+	g.link(w)
+}
+
+// link puts w into the chain. The limiter's mutex must be held.
+func (g *grants) link(w *waiter) {
 	if g.last == nil {
 		g.first = w
 	} else {

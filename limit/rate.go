@@ -7,6 +7,7 @@ import (
 )
 
 var _ Limiter = (*RateLimiter)(nil)
+var _ queuer = (*RateLimiter)(nil)
 
 // A RateLimiter lets calls start at a steady rate, with bursts: a token bucket
 // on [golang.org/x/time/rate]. There are three verbs. TryAcquire takes a token
@@ -87,11 +88,12 @@ func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) {
 // as it may be the user's code.
 func (l *RateLimiter) acquireSlow(ctx context.Context) (Permit, error) {
 	need := 1
-	background := PriorityOf(ctx) <= Background
+	background := PriorityOf(ctx) < Low
 	if background {
 		need = l.spareNeed()
 	}
 	deadline, bounded := ctx.Deadline()
+	place := placeOf(ctx)
 
 	l.mu.Lock()
 	now := time.Now()
@@ -111,6 +113,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context) (Permit, error) {
 	default:
 		w := &waiter{ready: make(chan struct{})}
 		l.joinLocked(w, now)
+		place.set(l, w)
 		l.mu.Unlock()
 		return l.await(ctx, w)
 	}
@@ -136,7 +139,7 @@ func (l *RateLimiter) TryAcquire() (Permit, error) {
 }
 
 // refusal makes the error of a caller whose token comes after wait.
-func (l *RateLimiter) refusal(r Reason, wait time.Duration) error {
+func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
 	return &Error{Limiter: l.name, Reason: r, RetryAfter: max(1, wait)}
 }
 

@@ -119,6 +119,7 @@ func rateHistory(t *testing.T, s script) {
 		rateStep(t, l, m, &s)
 		compare(t, step, m.callers)
 		l.Check(t)
+		m.places(t, step)
 		if st := l.Stats(); st.Queued != len(m.queue) || st.Refused != m.refused || st.Left != m.left {
 			t.Fatalf("step %d: Stats = %+v; want %d queued, %d left, refused %v", step, st, len(m.queue), m.left, m.refused)
 		}
@@ -130,8 +131,27 @@ func rateHistory(t *testing.T, s script) {
 	}
 }
 
+// wait returns when the token comes for c, which is in the queue.
+func (m *rateModel) wait(c *caller) time.Duration {
+	return time.Duration(slices.Index(m.queue, c)+1)*m.interval - m.level
+}
+
+// places compares what the places of the callers say with m.
+func (m *rateModel) places(t *testing.T, step int) {
+	t.Helper()
+	for i, c := range m.callers {
+		want := time.Duration(0)
+		if c.want == waiting {
+			want = m.wait(c)
+		}
+		if got, queued := c.place.Wait(); (got-want).Abs() > near || queued != (c.want == waiting) {
+			t.Fatalf("step %d, caller %d: Wait = %v, %t; want %v, %t", step, i, got, queued, want, c.want == waiting)
+		}
+	}
+}
+
 func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
-	switch s.next(10) {
+	switch s.next(11) {
 	case 0, 1:
 		m.arrive(join(t, l, t.Context(), 0), limit.Normal, false)
 	case 2, 3:
@@ -165,6 +185,22 @@ func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
 		}
 		time.Sleep(d)
 		m.pass()
+	case 10:
+		w := s.pick(m.callers, waiting)
+		if w == nil {
+			return
+		}
+		left := s.span()
+		if (left - m.wait(w)).Abs() <= 2*near {
+			return
+		}
+		err := w.place.Join(time.Now().Add(left), limit.High)
+		if (err != nil) != (m.wait(w) >= left) {
+			t.Fatalf("Join(%v) = %v, with %v to wait", left, err, m.wait(w))
+		}
+		if err != nil {
+			m.refused[limit.WaitTooLong]++
+		}
 	}
 }
 

@@ -41,6 +41,32 @@ func (l *RateLimiter) joinLocked(w *waiter, now time.Time) {
 	}
 }
 
+// waitFor implements queuer.
+func (l *RateLimiter) waitFor(w *waiter) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !w.queued {
+		return 0, false
+	}
+	now := time.Now()
+	return l.bucket.until(now, l.q.before(w)+1), true
+}
+
+// joinAt implements queuer. A RateLimiter has one class of those who wait.
+func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !w.queued {
+		return nil
+	}
+	wait := l.bucket.until(time.Now(), l.q.before(w)+1)
+	if wait < left {
+		return nil
+	}
+	l.refused[WaitTooLong]++
+	return l.refusal(WaitTooLong, wait)
+}
+
 // tick runs on the timer's goroutine when a token is due. A tick that comes
 // late, for a queue that is gone, does no harm.
 func (l *RateLimiter) tick() {

@@ -29,21 +29,73 @@ type ConcurrencyStats struct {
 	// Held is the running mean of how long a permit is held, 0 until the
 	// first one has come back.
 	Held time.Duration
+	// Wait is how long a newcomer at the end of the queue would wait, by the
+	// measured drain rate, if none is free now.
+	Wait time.Duration
+	// Overloaded says that the queue has been standing for longer than
+	// OverloadAfter: the newest in it are served first.
+	Overloaded bool
 }
 
 // Stats returns a snapshot.
 func (c *Concurrency) Stats() ConcurrencyStats {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.statsLocked()
+}
+
+// statsLocked returns a snapshot. c.mu must be held.
+func (c *pool) statsLocked() ConcurrencyStats {
+	now := c.now()
+	s := ConcurrencyStats{
+		Limit:      c.limit,
+		InUse:      c.inUse,
+		Queued:     c.q.n,
+		Admitted:   c.admitted,
+		Waited:     c.waited,
+		Left:       c.left,
+		Refused:    c.refused,
+		Held:       nanoseconds(c.drain.held),
+		Overloaded: c.overloadedLocked(now),
+	}
+	if c.inUse >= c.limit {
+		s.Wait = c.waitLocked(c.q.n, now)
+	}
+	return s
+}
+
+// AdaptiveStats is what an [Adaptive] has done since it was made, what it knows
+// of its source, and how it stands. All of it was true at the same instant.
+type AdaptiveStats struct {
+	ConcurrencyStats
+
+	// Baseline is the latency of the source with room to spare, as far as it is
+	// known, 0 before the first window.
+	Baseline time.Duration
+	// Latency is the mean latency of the last window.
+	Latency time.Duration
+	// Knee is the number of calls in progress that the source can just take, as
+	// far as it is known.
+	Knee float64
+
+	// WouldWait and WouldRefuse count what a dry run would have done: callers
+	// that would have queued, and that would have been refused at once.
+	WouldWait   uint64
+	WouldRefuse Refusals
+}
+
+// Stats returns a snapshot.
+func (a *Adaptive) Stats() AdaptiveStats {
+	c := &a.pool
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return ConcurrencyStats{
-		Limit:    c.limit,
-		InUse:    c.inUse,
-		Queued:   c.q.n,
-		Admitted: c.admitted,
-		Waited:   c.waited,
-		Left:     c.left,
-		Refused:  c.refused,
-		Held:     nanoseconds(c.drain.held),
+	return AdaptiveStats{
+		ConcurrencyStats: c.statsLocked(),
+		Baseline:         nanoseconds(c.tuner.curve.base),
+		Latency:          nanoseconds(c.tuner.latency),
+		Knee:             c.tuner.curve.knee,
+		WouldWait:        c.wouldQ,
+		WouldRefuse:      c.would,
 	}
 }
 

@@ -1,0 +1,325 @@
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+var _ releaser = (*pool)(nil)
+var _ queuer = (*pool)(nil)
+
+// A pool is a number of permits and a bounded queue for them: what a
+// Concurrency and an Adaptive have in common. In the one the number is fixed,
+// in the other a tuner moves it.
+type pool struct {
+	name      string
+	places    int           // in the queue
+	maxWait   time.Duration // forever if unbounded, 0 for a share of the tuner's base
+	overAfter time.Duration // for how long a queue may stand before it is an overload; forever for never, 0 for the default
+	reserve   int           // negative: a tenth of the limit
+	dry       bool          // let everybody in and count who would not be
+	epoch     time.Time     // what instants below are counted from
+
+	mu       sync.Mutex
+	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked, and nowhere else
+	inUse    int           // guarded by mu; at limit or above whenever the queue is not empty, above it once that has shrunk
+	slots    []slot        // guarded by mu; as many as were ever in use at once
+	free     []uint32      // guarded by mu; the slots that hold no permit
+	q        classes       // guarded by mu
+	standing time.Duration // guarded by mu; since when the queue is not empty, if it is not
+	drain    drain         // guarded by mu
+	lastOut  time.Duration // guarded by mu; when a permit was last given out
+	tuner    *tuner        // guarded by mu; nil for a fixed limit
+	admitted uint64        // guarded by mu, as are the counters below
+	waited   uint64
+	left     uint64
+	refused  Refusals
+	would    Refusals // callers of a dry run that would have been refused
+	wouldQ   uint64   // callers of a dry run that would have queued
+}
+
+// acquire is Acquire of Concurrency and Adaptive.
+func (c *pool) acquire(ctx context.Context) (Permit, error) {
+	if ctx.Err() != nil {
+		return Permit{}, context.Cause(ctx)
+	}
+	now := c.now()
+	c.mu.Lock()
+	// With more than the reserve free there is room for every class, and the
+	// context is not asked.
+	if c.q.n == 0 && c.limit-c.inUse > c.reserveLocked() {
+		p := c.admitLocked(now)
+		c.mu.Unlock()
+		return p, nil
+	}
+	c.mu.Unlock()
+	return c.acquireSlow(ctx)
+}
+
+// A request is what a caller brings to a pool that is short of permits.
+type request struct {
+	class      int
+	background bool
+	left       time.Duration // until its deadline
+	place      *Place        // may be nil
+}
+
+// ask reads ctx, which may be the user's code, so no lock may be held.
+func ask(ctx context.Context) request {
+	p := PriorityOf(ctx)
+	r := request{class: p.class(), background: p < Low, left: forever, place: placeOf(ctx)}
+	if deadline, ok := ctx.Deadline(); ok {
+		r.left = time.Until(deadline)
+	}
+	return r
+}
+
+// acquireSlow is acquire where permits are short. The steps:
+//
+//  1. Ask ctx, outside the lock, as it may be the user's code.
+//  2. Under the lock take a permit, or refuse, or join the queue, perhaps in
+//     the place of somebody who is less important or would be served later.
+//  3. Wait for the first of grant, displacement, end of ctx and MaxWait.
+//  4. Settle under the lock which of them it was.
+func (c *pool) acquireSlow(ctx context.Context) (Permit, error) {
+	r := ask(ctx)
+	now := c.now()
+
+	c.mu.Lock()
+	if spare := c.limit - c.inUse; c.q.n == 0 && (spare > c.reserveLocked() || spare > 0 && !r.background) {
+		p := c.admitLocked(now)
+		c.mu.Unlock()
+		return p, nil
+	}
+	reason, victim := c.judgeLocked(r, now)
+	if c.dry {
+		p := c.admitDryLocked(reason, now)
+		c.mu.Unlock()
+		return p, nil
+	}
+	if reason != 0 {
+		retry := c.refuseLocked(reason, now)
+		c.mu.Unlock()
+		return Permit{}, &Error{Limiter: c.name, Reason: reason, RetryAfter: retry}
+	}
+	w := &waiter{ready: make(chan struct{})}
+	g := c.joinLocked(w, r.class, victim, now)
+	r.place.set(c, w)
+	budget := c.budgetLocked()
+	c.mu.Unlock()
+	g.wake()
+	return c.await(ctx, w, r.left, budget)
+}
+
+// joinLocked puts w into the queue, in the place of victim if that is not nil;
+// g is to be woken. The queue counts as standing throughout, also where it is
+// only one place that changes hands. c.mu must be held.
+func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duration) (g grants) {
+	if c.q.n == 0 {
+		c.standing = now
+	}
+	if victim != nil {
+		c.displaceLocked(victim, now, &g)
+	}
+	c.q.push(w, class)
+	return g
+}
+
+// judgeLocked decides about a caller that finds no permit free: the reason to
+// refuse it, or none. A queue that is full, or holds more work than the budget
+// in time, takes it in for the one who would be served last, if that is
+// somebody else: victim then has to go. c.mu must be held.
+func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim *waiter) {
+	if r.background {
+		return NoSpare, nil
+	}
+	over := c.overloadedLocked(now)
+	queued, ahead := c.q.n, c.q.ahead(r.class, over)
+	if c.dry {
+		// The queue is empty: those who would stand in it are in progress.
+		queued = max(0, c.inUse-c.limit)
+		ahead = queued
+	}
+	if queued >= c.places || c.waitLocked(queued, now) > c.budgetLocked() {
+		if victim = c.q.last(r.class, over); victim == nil {
+			return QueueFull, nil
+		}
+	}
+	// At the very deadline a permit is of no use.
+	if c.waitLocked(ahead, now) >= r.left {
+		return WaitTooLong, nil
+	}
+	return 0, victim
+}
+
+// overloadedLocked reports whether the queue has been standing for so long
+// that the newest in it are served first. c.mu must be held.
+func (c *pool) overloadedLocked(now time.Duration) bool {
+	if c.q.n == 0 {
+		return false
+	}
+	after := c.overAfter
+	if after == 0 {
+		after = max(defaultOverloadAfter, nanoseconds(2*c.drain.held))
+	}
+	return now-c.standing > after
+}
+
+// budgetLocked is how much work in time the queue may hold. c.mu must be held.
+func (c *pool) budgetLocked() time.Duration {
+	switch {
+	case c.maxWait > 0:
+		return c.maxWait
+	case c.tuner.curve.base > 0:
+		return max(minBudget, nanoseconds(c.tuner.curve.base*budgetShare))
+	}
+	return defaultMaxWait
+}
+
+// reserveLocked is how many permits stay free for who is not Background. c.mu
+// must be held.
+func (c *pool) reserveLocked() int {
+	if c.reserve >= 0 {
+		return c.reserve
+	}
+	return defaultReserve(c.limit)
+}
+
+// displaceLocked takes w out of the queue for somebody else. What it is told
+// about the queue is what a newcomer would have been told. c.mu must be held.
+func (c *pool) displaceLocked(w *waiter, now time.Duration, g *grants) {
+	w.displaced, w.retry = true, c.refuseLocked(Displaced, now)
+	c.q.remove(w)
+	g.link(w)
+}
+
+// await is acquire in the queue, with left to go until the deadline of ctx, and
+// a budget of time.
+func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration) (Permit, error) {
+	var timeout <-chan time.Time
+	if budget < forever {
+		if left <= budget {
+			// ctx is to end first. The timer is for a context that does not
+			// end at its deadline, such as that of a load with many callers.
+			budget++
+		}
+		t := time.NewTimer(budget)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-w.ready:
+		if ctx.Err() == nil {
+			return c.settle(w)
+		}
+	case <-ctx.Done():
+	case <-timeout:
+		if ctx.Err() == nil {
+			return c.timeOut(w)
+		}
+	}
+	c.leave(w)
+	return Permit{}, context.Cause(ctx)
+}
+
+// settle answers w, which was let in or displaced: that does not change any more.
+func (c *pool) settle(w *waiter) (Permit, error) {
+	if w.granted {
+		return Permit{from: c, id: w.id}, nil
+	}
+	return Permit{}, &Error{Limiter: c.name, Reason: Displaced, RetryAfter: w.retry}
+}
+
+// leave takes w, whose context is done, out of the queue. A permit may be
+// handed over while w is on its way out:
+//
+//	W: ctx ends, and W's select takes ctx.Done
+//	R: releases; it is W's turn, so R pops it and grants it the permit
+//	W: takes the lock to leave, and is in the queue no more
+//
+// Nobody would release that permit, so W gives it back, to the next in the
+// queue if there is one.
+func (c *pool) leave(w *waiter) {
+	now := c.now()
+	var g grants
+	c.mu.Lock()
+	c.left++
+	switch {
+	case w.granted:
+		c.admitted--
+		c.waited--
+		c.takeBackLocked(w.id, Unused, now, &g)
+	case w.displaced:
+		c.refused[Displaced]--
+	default:
+		c.q.remove(w)
+	}
+	c.mu.Unlock()
+	g.wake()
+}
+
+// timeOut refuses w, whose time in the queue is over, unless it was granted a
+// permit at the last moment: w still has a use for it.
+func (c *pool) timeOut(w *waiter) (Permit, error) {
+	now := c.now()
+	c.mu.Lock()
+	if w.granted || w.displaced {
+		c.mu.Unlock()
+		return c.settle(w)
+	}
+	c.q.remove(w)
+	retry := c.refuseLocked(QueueTimeout, now)
+	c.mu.Unlock()
+	return Permit{}, &Error{Limiter: c.name, Reason: QueueTimeout, RetryAfter: retry}
+}
+
+// tryAcquire is TryAcquire of Concurrency and Adaptive.
+func (c *pool) tryAcquire() (Permit, error) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.q.n == 0 && c.inUse < c.limit:
+		return c.admitLocked(now), nil
+	case c.dry:
+		return c.admitDryLocked(QueueFull, now), nil
+	}
+	return Permit{}, &Error{Limiter: c.name, Reason: QueueFull, RetryAfter: c.refuseLocked(QueueFull, now)}
+}
+
+// waitFor implements queuer.
+func (c *pool) waitFor(w *waiter) (time.Duration, bool) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !w.queued {
+		return 0, false
+	}
+	return c.waitLocked(c.q.before(w, c.overloadedLocked(now)), now), true
+}
+
+// joinAt implements queuer.
+func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !w.queued {
+		return nil
+	}
+	over := c.overloadedLocked(now)
+	var ahead int
+	if class > w.class {
+		ahead = c.q.ahead(class, over)
+	} else {
+		ahead = c.q.before(w, over)
+	}
+	if c.waitLocked(ahead, now) >= left {
+		return &Error{Limiter: c.name, Reason: WaitTooLong, RetryAfter: c.refuseLocked(WaitTooLong, now)}
+	}
+	if class > w.class {
+		c.q.remove(w)
+		c.q.push(w, class)
+	}
+	return nil
+}

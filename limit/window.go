@@ -1,0 +1,173 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// What measuring goes by. Decision 0009 has the reasons and the measurements.
+const (
+	firstSkip    = 3                    // times the first limit: calls not measured at first, as the shortest end first
+	minSamples   = 30                   // of a window, and at least
+	windowSize   = 3                    // times the limit
+	minGrowing   = 12                   // in place of minSamples before a knee was seen
+	minWindow    = 5 * time.Millisecond // so that a pause of the scheduler is not all of one
+	settleChange = 0.04                 // of the limit: after a greater change the source gets time to settle
+	outlier      = 6.0                  // times the last mean: more counts as that
+
+	reachedShare = 0.05 // of a window at the limit that makes it reached
+	usedShare    = 0.5  // of it that makes it used: the limit decides how many run
+
+	varianceGain = 0.1 // by which the running variance follows a window's
+
+	minDrops     = 5   // drops that can cut the limit
+	dropShare    = 0.1 // of the calls of a window that must have been dropped
+	dropCut      = 0.7 // of the limit that is left then
+	dropSame     = 0.7 // of the share before: a cut that leaves more has not helped
+	dropMinority = 0.5 // share that may be put up with if cuts do not help
+	gaveUp       = 4.0 // times the base: a call given up after that is a drop
+)
+
+// A window is a stretch of time with one limit.
+type window struct {
+	settling bool          // calls that began before it are still being served
+	ready    time.Duration // while settling: until when; 0 until it is known
+	from     time.Duration // when it began to be measured
+
+	n, all, drops int     // calls measured; ended well; dropped
+	sum, squares  float64 // of the latencies
+	area          float64 // calls in progress, summed over time
+	full          float64 // time with the limit reached
+}
+
+// A summary is a window in a few numbers.
+type summary struct {
+	calls, latency, inFlight float64 // how many, and means
+	noise                    float64 // standard error of the latency, relative
+	at                       float64 // number of calls in progress that the latency stands for, see place
+	full                     float64 // share of the time at the limit
+}
+
+// sum sums up the window.
+func (t *tuner) sum(now time.Duration) summary {
+	w := &t.w
+	n, between := float64(w.n), float64(now-w.from)
+	s := summary{
+		calls:    n,
+		latency:  w.sum / n,
+		inFlight: max(w.area/between, 1/n),
+		full:     w.full / between,
+	}
+	v := max(0, w.squares/n/(s.latency*s.latency)-1)
+	if t.latency == 0 {
+		t.variance = v
+	}
+	t.variance += varianceGain * (v - t.variance)
+	s.noise = math.Sqrt(max(t.variance, minVariance) / n)
+	t.forgiveDrops(float64(w.drops) / float64(w.drops+w.all))
+	return s
+}
+
+// forgiveDrops ends a window without too many of them.
+func (t *tuner) forgiveDrops(share float64) {
+	t.dropped = 0
+	t.tolerated = min(t.tolerated, share)
+}
+
+// began takes in that a call begins.
+func (t *tuner) began(now time.Duration) {
+	t.advance(now)
+	t.inFlight++
+}
+
+// ended takes in that a call that took held has ended.
+func (t *tuner) ended(now, held time.Duration, o Outcome) {
+	t.advance(now)
+	t.inFlight--
+	if o == Ignored && t.curve.base > 0 && float64(held) > gaveUp*t.curve.base {
+		o = Dropped
+	}
+	switch o {
+	case Success:
+		t.measure(now, held)
+	case Dropped:
+		t.w.drops++
+		t.checkDrops(now)
+	}
+}
+
+// advance brings the sums over time up to now.
+func (t *tuner) advance(now time.Duration) {
+	if !t.w.settling {
+		d := float64(max(0, now-t.moved)) // the clock is read before the lock is taken
+		t.w.area += d * float64(t.inFlight)
+		if t.inFlight >= t.limit {
+			t.w.full += d
+		}
+	}
+	t.moved = max(t.moved, now)
+}
+
+// measure takes in the latency of a call that went well.
+func (t *tuner) measure(now, held time.Duration) {
+	w := &t.w
+	w.all++
+	if t.skip > 0 {
+		t.skip--
+		w.from, w.area, w.full = now, 0, 0
+		return
+	}
+	if w.settling {
+		t.settle(now)
+		return
+	}
+	x := float64(max(1, held))
+	if t.latency > 0 {
+		x = min(x, outlier*t.latency)
+	}
+	w.n++
+	w.sum += x
+	w.squares += x * x
+	need := minSamples
+	if !t.bent {
+		need = minGrowing
+	}
+	if w.n >= max(need, windowSize*t.limit) && now-w.from >= minWindow {
+		t.decide(now)
+	}
+}
+
+// settle ends the time of settling: the calls above the limit are gone, and
+// for one latency more those that began with them have been let go by.
+func (t *tuner) settle(now time.Duration) {
+	w := &t.w
+	if w.ready == 0 && (t.inFlight <= t.limit || t.dry) {
+		w.ready = now + time.Duration(t.latency)
+	}
+	if w.ready > 0 && now >= w.ready {
+		w.settling = false
+		w.from = now
+	}
+}
+
+// checkDrops cuts the limit if too many calls were dropped. The curve is left
+// as it is: a dropped call does not say how long it would have taken.
+//
+// A cut that does not lower the share of drops was no use. If most calls go
+// well all the same, the drops are taken for a fault that does not come from
+// load, and only more of them than that cut the limit again.
+func (t *tuner) checkDrops(now time.Duration) {
+	w := &t.w
+	share := float64(w.drops) / float64(w.drops+w.all)
+	if w.drops < minDrops || share <= dropShare+t.tolerated {
+		return
+	}
+	if t.dropped > 0 && share > dropSame*t.dropped && share < dropMinority {
+		t.tolerated, t.dropped = share, 0
+		t.aim(now, t.want)
+		return
+	}
+	t.dropped = share
+	t.flats, t.bent = 0, false // what it takes after this is to be found anew
+	t.aim(now, dropCut*min(t.want, float64(t.limit)))
+}
