@@ -42,14 +42,52 @@ func (d demand) revises(asked demand, refusal error) bool {
 	return d.priority > asked.priority || e.Reason == limit.WaitTooLong && d.outlasts(asked)
 }
 
-// joinLocked puts a caller with demand d on f. The table's lock must be held.
-func joinLocked[K comparable, V any](f *inflight.Flight[K, V], d demand) {
+// joinLocked puts a caller with demand d on f. If f is queued for admission and
+// could not be admitted within the caller's deadline, the caller is refused
+// instead: another with more time may go on waiting for f. The table's lock
+// must be held.
+func (g *Guard[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]], d demand) error {
+	if err := queueLocked(f.Load, d); err != nil {
+		return err
+	}
 	f.JoinLocked()
-	l := f.Load
+	raiseLocked(f.Load, d)
+	if g.places != nil {
+		g.places.GrantLocked() // if it was a refresh, somebody waits for it now
+	}
+	return nil
+}
+
+// queueLocked asks for a caller with demand d to wait along with l, if that is
+// queued for admission. The table's lock must be held.
+func queueLocked[K comparable, V any](l *inflight.Load[K, V], d demand) error {
+	if l.Queue == nil {
+		return nil
+	}
+	return l.Queue.Join(d.until, int8(d.priority))
+}
+
+// raiseLocked notes that l has a joiner with demand d. The table's lock must be
+// held.
+func raiseLocked[K comparable, V any](l *inflight.Load[K, V], d demand) {
 	if d.outlasts(demand{until: l.Until}) {
 		l.Until = d.until
 	}
 	l.Urgency = max(l.Urgency, int8(d.priority))
+}
+
+// turnedAway counts and reports a call that joinLocked has refused.
+func (g *Guard[K, V]) turnedAway(key K, refusal error) {
+	g.count.refusals.Add(1)
+	g.event(EventRefused, key, refusal)
+}
+
+// A place is where a load stands in the limiter's queue.
+type place struct{ limit.Place }
+
+// Join is [limit.Place.Join]. The limiter's lock is taken under the table's.
+func (p *place) Join(until time.Time, urgency int8) error {
+	return p.Place.Join(until, limit.Priority(urgency))
 }
 
 // An admission is the context in which a load asks for its permit: it has the
@@ -72,8 +110,9 @@ func (r *run[K, V]) admit() bool {
 	}
 	began := r.clock()
 	for {
-		asked := r.asks()
-		permit, err := g.o.Limiter.Acquire(asked.context(r.l))
+		at := &place{}
+		asked := r.asks(at)
+		permit, err := g.o.Limiter.Acquire(limit.ContextWithPlace(asked.context(r.l), &at.Place))
 		if err == nil {
 			r.permit = permit
 			r.queued = r.clock().Sub(began)
@@ -85,10 +124,11 @@ func (r *run[K, V]) admit() bool {
 	}
 }
 
-// asks returns the demand of those who wait now.
-func (r *run[K, V]) asks() demand {
+// asks returns the demand of those who wait now, and says where it is asked.
+func (r *run[K, V]) asks(at *place) demand {
 	r.g.flights.Lock()
 	defer r.g.flights.Unlock()
+	r.l.Queue = at
 	return demand{until: r.l.Until, priority: limit.Priority(r.l.Urgency)}
 }
 
@@ -117,11 +157,7 @@ func (r *run[K, V]) refused(asked demand, refusal error) bool {
 	alone := r.background && l.JoinersLocked() == 0
 	counts := l.FailLocked(refusal)
 	if counts { // or another load may have the key by now
-		for _, f := range l.Flights() {
-			if !f.SupersededLocked() {
-				g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
-			}
-		}
+		g.retryLaterLocked(l)
 	}
 	g.flights.Unlock()
 	r.err, r.class = refusal, ClassOverload

@@ -25,6 +25,9 @@ A value passes four instants, counted from the end of its load:
 	                               is refused, or takes longer than SoftTimeout
 	afterwards                     what it loads
 
+In place of RefreshAhead, RefreshBeta lets each hit draw whether it starts a
+refresh, by how long the load takes and how much is left of the TTL.
+
 A TTL alone serves nothing stale. A refresh that fails changes none of the
 instants, so no value is ever served beyond the last of them.
 
@@ -67,7 +70,9 @@ They hold for this Guard, so for one process.
 
 [Guard.GetMany] answers from memory what it can, joins the loads that are
 running, and loads the rest in one call of Source.LoadMany. It returns one
-[Result] for each key, with its own error.
+[Result] for each key, with its own error. With Options.Batch the single misses
+of many callers are gathered into such calls too. For writes, package
+[github.com/weir-go/weir/batch] does that.
 
 # Limits
 

@@ -29,9 +29,10 @@ func later(t instant, d time.Duration) instant {
 // stored, but for refreshFrom. What a hit reads stands first, and the whole is
 // 64 bytes with a value of one word, so that a hit touches one cache line.
 type entry[V any] struct {
-	// refreshFrom is the instant from which a Get asks for a refresh. Every
-	// Get reads it, so it is atomic; it moves to farAhead by compare-and-swap,
-	// which elects the one Get that starts the refresh.
+	// refreshFrom is the instant from which a Get asks for a refresh, or with
+	// RefreshBeta draws whether it does. Every Get reads it, so it is atomic;
+	// it moves to farAhead by compare-and-swap, which elects the one Get that
+	// starts the refresh.
 	refreshFrom atomic.Int64
 	freshUntil  instant
 	extra       *extra // nil for most entries
@@ -41,6 +42,7 @@ type entry[V any] struct {
 	staleUntil instant // end of stale-while-revalidate, at least freshUntil
 	errorUntil instant // end of stale-if-error, at least staleUntil
 	weight     uint32
+	took       loadTime // of the load that made it, or of one before; zero without RefreshBeta
 	kind       kind
 }
 
@@ -113,9 +115,10 @@ func (e *entry[V]) previous(now instant) Previous[V] {
 	return p
 }
 
-// newEntry makes the entry of a value loaded or set at now. ttl is not zero.
-func newEntry[V any](o *Options, in Entry[V], now instant) *entry[V] {
-	e := &entry[V]{value: in.Value, loadedAt: now, weight: max(in.Weight, 1)}
+// newEntry makes the entry of a value loaded or set at now, by a load that took
+// so long.
+func newEntry[V any](o *Options, in Entry[V], now instant, took loadTime) *entry[V] {
+	e := &entry[V]{value: in.Value, loadedAt: now, weight: max(in.Weight, 1), took: took}
 	ttl := choose(in.TTL, o.TTL)
 	if o.TTLJitter > 0 {
 		ttl -= time.Duration(float64(ttl) * o.TTLJitter * rand.Float64())
@@ -124,7 +127,10 @@ func newEntry[V any](o *Options, in Entry[V], now instant) *entry[V] {
 	e.staleUntil = later(e.freshUntil, choose(in.StaleWhileRevalidate, o.StaleWhileRevalidate))
 	e.errorUntil = max(e.staleUntil, later(e.freshUntil, choose(in.StaleIfError, o.StaleIfError)))
 	refresh := e.freshUntil
-	if o.RefreshAhead > 0 {
+	switch {
+	case o.RefreshBeta > 0:
+		refresh = e.drawFrom(o.RefreshBeta)
+	case o.RefreshAhead > 0:
 		share := o.RefreshAhead - o.RefreshJitter*rand.Float64()
 		refresh = min(refresh, later(now, time.Duration(float64(ttl)*share)))
 	}
@@ -190,7 +196,7 @@ func (e *entry[V]) clone() *entry[V] {
 	c := &entry[V]{
 		value: e.value, loadedAt: e.loadedAt,
 		freshUntil: e.freshUntil, staleUntil: e.staleUntil, errorUntil: e.errorUntil,
-		weight: e.weight, kind: e.kind, extra: &extra{},
+		weight: e.weight, took: e.took, kind: e.kind, extra: &extra{},
 	}
 	if e.extra != nil {
 		*c.extra = *e.extra

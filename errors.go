@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/flight"
@@ -83,6 +85,38 @@ func (e *CloseError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CloseError) Unwrap() error { return e.Cause }
+
+// KeyErrors is what Source.LoadMany returns, beside its values, when some keys
+// have failed: each with an error of its own, which has a class of its own. A
+// key that is in both has failed; one that is in neither is not found. It may be
+// wrapped. Joined with another error it is no KeyErrors, but the error of all
+// keys that have no value.
+type KeyErrors[K comparable] map[K]error
+
+func (e KeyErrors[K]) Error() string {
+	for key, err := range e {
+		if len(e) == 1 {
+			return fmt.Sprintf("weir: key %v failed: %v", key, err)
+		}
+		return fmt.Sprintf("weir: %d keys failed, among them %v: %v", len(e), key, err)
+	}
+	return "weir: no key failed"
+}
+
+// Unwrap returns the errors, in no order.
+func (e KeyErrors[K]) Unwrap() []error { return slices.Collect(maps.Values(e)) }
+
+// asKeyErrors finds the KeyErrors that err is or wraps. It does not look into
+// joined errors: the others may be about any key, and one that has failed must
+// not be taken for one that does not exist.
+func asKeyErrors[K comparable](err error) (KeyErrors[K], bool) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if e, ok := err.(KeyErrors[K]); ok {
+			return e, true
+		}
+	}
+	return nil, false
+}
 
 // notFound makes an error that Classify called not-found match ErrNotFound.
 type notFound struct{ error }

@@ -50,6 +50,7 @@ func FuzzOptions(f *testing.F) {
 	f.Add([]byte{10, 4, 6, 1, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 6, 0, 6, 6})
 	f.Add([]byte{2, 4, 6, 8, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2})
 	f.Add([]byte{5, 0, 12, 12, 11, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 7, 8})
+	f.Add([]byte{6, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := &dice{b}
 		o := weir.Options{
@@ -58,16 +59,19 @@ func FuzzOptions(f *testing.F) {
 			FailureMemo: weir.FailureMemo{Transient: d.backoff(), Permanent: d.backoff(), Overload: d.backoff()},
 			LoadTimeout: d.duration(), SoftTimeout: d.duration(), AbandonGrace: d.duration(),
 			MaxEntries: d.number(), MaxWeight: uint64(max(d.number(), 0)), MaxRefreshes: d.number(), MaxStuck: d.number(),
+			RefreshBeta: d.share(),
+			Batch:       weir.Batching{MaxSize: d.number(), Linger: pick(d, 0, 1, ms, time.Hour, -1), MaxParallel: d.number()},
 		}
 		o.Advice()
 		play := func(t *testing.T) {
 			failing := false
-			g, err := weir.New(func(context.Context, int) (int, error) {
+			load := func(context.Context, int) (int, error) {
 				if failing {
 					return 0, errDry
 				}
 				return 7, nil
-			}, o)
+			}
+			g, err := weir.NewFrom(weir.Source[int, int]{Load: load, LoadMany: singly(load)}, o)
 			if valid := o.Validate(); valid != nil {
 				if err == nil || !errors.As(valid, new(*weir.OptionError)) || err.Error() != valid.Error() {
 					t.Fatalf("New = %v where Validate = %v", err, valid)
@@ -109,6 +113,21 @@ func FuzzOptions(f *testing.F) {
 		}
 		synctest.Test(t, play)
 	})
+}
+
+// singly makes a LoadMany of load, with an error for each key that failed.
+func singly[K comparable, V any](load func(context.Context, K) (V, error)) func(context.Context, []K) (map[K]V, error) {
+	return func(ctx context.Context, keys []K) (map[K]V, error) {
+		values, errs := make(map[K]V), make(weir.KeyErrors[K])
+		for _, key := range keys {
+			if v, err := load(ctx, key); err != nil {
+				errs[key] = err
+			} else {
+				values[key] = v
+			}
+		}
+		return values, errs
+	}
 }
 
 // add returns a+b, or as much as fits.
@@ -269,7 +288,18 @@ func instants(t *testing.T, b []byte) {
 	if first := some(); first > 0 {
 		o.FailureMemo.Transient = weir.Backoff{Initial: first, Max: 3 * first}
 	}
-	play(t, o, func(s *scene) {
+	var gathered func(src *weir.Source[string, int])
+	if d.next()%2 == 0 {
+		o.Batch = weir.Batching{MaxSize: 2, Linger: some(), MaxParallel: 1}
+		gathered = func(src *weir.Source[string, int]) {
+			entry := src.LoadEntry
+			src.LoadEntry, src.LoadMany = nil, singly(func(ctx context.Context, key string) (int, error) {
+				e, err := entry(ctx, key, weir.Previous[int]{})
+				return e.Value, err
+			})
+		}
+	}
+	playFrom(t, o, gathered, func(s *scene) {
 		l := &ledger{o: o}
 		bound := o.TTL + max(o.StaleWhileRevalidate, o.StaleIfError)
 		for d.more() {
@@ -294,7 +324,7 @@ func instants(t *testing.T, b []byte) {
 			default:
 				takes, err := pick(d, 0, 0, 1, 333*ms, 7*sec), pick(d, nil, errDry, errDry, weir.ErrNotFound)
 				s.set(takes, err)
-				want, answered, rest := l.get(now, takes, err)
+				want, answered, rest := l.get(now, o.Batch.Linger+takes, err)
 				got := s.get("k")
 				s.want(got, want)
 				if s.now() != answered {

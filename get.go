@@ -16,7 +16,7 @@ import (
 // returns context.Cause(ctx).
 func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := g.store.GetIfPresent(key); ok {
-		if now := g.now(); e.quick(now) {
+		if now := g.now(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
 			g.count.hits.add(now)
 			return g.clone(e.value), nil
 		}
@@ -59,7 +59,8 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	for {
 		now := g.now()
 		e := g.lookup(key)
-		if r, ok := g.fromMemory(ctx, key, e, now); ok {
+		g.refresh(ctx, e, now, key)
+		if r, ok := g.fromMemory(key, e, now); ok {
 			return r
 		}
 		if r, ok := call.load(e, now); ok {
@@ -68,9 +69,9 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	}
 }
 
-// fromMemory answers from e, which may be nil, and starts a refresh if one is
-// due. It reports false if a load is needed.
-func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now instant) (Result[V], bool) {
+// fromMemory answers from e, which may be nil. It reports false if a load is
+// needed.
+func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant) (Result[V], bool) {
 	if e == nil {
 		return Result[V]{}, false
 	}
@@ -85,11 +86,9 @@ func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now in
 		return g.answer(e, now), true
 	case fresh:
 		g.count.hits.add(now)
-		g.refresh(ctx, e, now, key)
 		return g.answer(e, now), true
 	case now < e.staleUntil:
 		g.count.staleHits.Add(1)
-		g.refresh(ctx, e, now, key)
 		return g.answer(e, now), true
 	case failing != nil && e.servesOnError(now):
 		g.count.memoHits.Add(1)
@@ -160,6 +159,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	if err := c.refused(); err != nil {
 		return Result[V]{Err: err}, true
 	}
+	scope := g.scope(c.key)
 	g.flights.Lock()
 	c.enterLocked()
 	if g.closed.Load() {
@@ -172,23 +172,33 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		// A load has ended between the look at memory and the lock (F5).
 		g.flights.Unlock()
 		return Result[V]{}, false
-	case f == nil && g.stuck >= g.o.MaxStuck:
+	case f == nil && g.hungLocked():
 		g.flights.Unlock()
 		g.count.stuckRefusals.Add(1)
 		g.event(EventRefused, c.key, ErrStuck)
 		return g.failed(c.key, ErrStuck), true
 	case f == nil:
-		f = g.startLocked(c.ctx, c.key, now, c.demand)
+		f, first, err := g.startLocked(c.ctx, c.key, scope, now, c.demand)
 		g.flights.Unlock()
-		go g.run(f.Load, false)
+		if err != nil {
+			g.turnedAway(c.key, err)
+			return g.failed(c.key, err), true
+		}
+		if first {
+			go g.run(f.Load, false)
+		}
 		return c.await(f, false)
 	case f.Load.Settling():
 		g.flights.Unlock()
 		c.pass(f)
 		return Result[V]{}, false
 	}
-	joinLocked(f, c.demand)
+	err := g.joinLocked(f, c.demand)
 	g.flights.Unlock()
+	if err != nil {
+		g.turnedAway(c.key, err)
+		return g.failed(c.key, err), true
+	}
 	g.count.joins.Add(1)
 	return c.await(f, true)
 }
@@ -216,13 +226,19 @@ func (c *call[K, V]) enterLocked() {
 	}
 }
 
-// startLocked puts a load for key into the table. The table's lock must be
-// held.
-func (g *Guard[K, V]) startLocked(ctx context.Context, key K, now instant, d demand) *inflight.Flight[K, outcome[V]] {
+// startLocked puts a load for key into the table, or adds key to one that still
+// gathers. It reports whether the caller must run the load, and refuses as
+// gatherLocked does. The table's lock must be held.
+func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now instant, d demand) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
+	if g.places != nil {
+		return g.gatherLocked(ctx, key, scope, now, d, false)
+	}
 	l := g.flights.StartLocked(ctx, key, false)
-	l.Seq, l.Began = g.seq, now
+	l.Seq = g.seq
 	l.Until, l.Urgency = d.until, int8(d.priority)
-	return l.Flights()[0]
+	f = l.Flights()[0]
+	f.Began = now
+	return f, true, nil
 }
 
 // pass waits out the moment in which a load has returned and is not yet final:
@@ -279,7 +295,7 @@ func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 	}
 	// Where the time is over already, a GetMany has waited for another key: then
 	// the answer was there before its context ended.
-	if left := time.Duration(later(f.Load.Began, g.o.SoftTimeout) - g.now()); left > 0 {
+	if left := time.Duration(later(f.Began, g.o.SoftTimeout) - g.now()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/weir-go/weir/internal/gather"
 	"github.com/weir-go/weir/internal/inflight"
 )
 
@@ -38,6 +39,7 @@ type Guard[K comparable, V any] struct {
 	tagSweep   int             // guarded by flights: size of tags at which it is swept
 	refreshing int             // guarded by flights: background loads
 	stuck      int             // guarded by flights: loads beyond the hard timeout
+	places     *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
 	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
 	clearing   int             // guarded by flights: Clears that are emptying the store
 }
@@ -56,7 +58,7 @@ func New[K comparable, V any](load func(ctx context.Context, key K) (V, error), 
 
 // NewFrom is New for a Source with more than one function.
 func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], error) {
-	if err := errors.Join(s.validate(), o.Validate()); err != nil {
+	if err := errors.Join(s.validate(o), o.Validate()); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
@@ -71,7 +73,7 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 	if err != nil {
 		return nil, err
 	}
-	return &Guard[K, V]{
+	g := &Guard[K, V]{
 		o:        o,
 		src:      s,
 		base:     time.Now(),
@@ -80,7 +82,11 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 		idle:     make(chan struct{}),
 		tags:     make(map[string]*tag),
 		tagSweep: minTagSweep,
-	}, nil
+	}
+	if b := o.Batch; b.MaxSize > 0 {
+		g.places = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
+	}
+	return g, nil
 }
 
 // Must returns g, and panics if err is not nil. It is for Guards whose Options

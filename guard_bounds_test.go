@@ -541,6 +541,53 @@ func TestF3FlightIsRefusedForItsCallersDeadline(t *testing.T) {
 	})
 }
 
+// F3 and B4: so is a caller with an earlier deadline than those who wait in the
+// limiter's queue for the same key, by Get, Refresh and GetMany, and they are
+// not disturbed. One that can be served in time joins.
+func TestF3JoinerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		g := s.guard(m.load, weir.Options{Limiter: c})
+		s.want(s.get(s.Context(), g, "a"), 1, nil, time.Second) // a load takes 1 s: measured
+		b := s.get(s.Context(), g, "b")
+		patient := s.get(s.Context(), g, "k") // its turn comes at 2 s
+		s.at(1200 * ms)
+		hasty := s.get(s.until(1900*ms), g, "k")
+		many := s.many(s.until(1900*ms), g, "k")
+		s.want(hasty, 0, limit.ErrLimited, 1200*ms)
+		s.wantMany(many, 1200*ms, map[string]any{"k": limit.ErrLimited})
+		if r := g.Refresh(s.until(1900*ms), "k"); !errors.Is(r.Err, limit.ErrLimited) {
+			s.Errorf("Refresh = %v; want a refusal", r.Err)
+		}
+		joins := s.get(s.until(3500*ms), g, "k")
+		s.want(b, 2, nil, 2*time.Second)
+		s.want(patient, 3, nil, 3*time.Second)
+		s.want(joins, 3, nil, 3*time.Second)
+		if n, m := g.Stats().Refusals, c.Stats().Refused[limit.WaitTooLong]; n != 3 || m != 3 {
+			s.Errorf("the Guard counts %d refusals, the limiter %d for deadlines; want 3, 3", n, m)
+		}
+	})
+}
+
+// F3: a joiner of a higher class moves the queued flight up.
+func TestF3JoinerOfAHigherClassMovesTheFlightUp(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})
+		g := s.guard(m.load, weir.Options{Limiter: c})
+		a := s.get(s.Context(), g, "a")
+		b := s.get(s.Context(), g, "b")
+		low := s.get(limit.ContextWithPriority(s.Context(), limit.Low), g, "k")
+		s.at(500 * ms)
+		high := s.get(limit.ContextWithPriority(s.Context(), limit.High), g, "k")
+		s.want(a, 1, nil, time.Second)
+		s.want(high, 2, nil, 2*time.Second)
+		s.want(low, 2, nil, 2*time.Second)
+		s.want(b, 3, nil, 3*time.Second)
+	})
+}
+
 // F3: a refusal for one caller's deadline does not reach a caller with a later
 // one who has joined, nor one with none.
 func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 
 // GetMany is [Guard.GetResult] for several keys: it answers from memory what
 // it can, joins the loads that are running for others, and loads the rest in
-// one call of Source.LoadMany, under one permit. Without LoadMany it starts a
-// load for each. The map has one result for each distinct key.
+// one call of Source.LoadMany, under one permit; with Options.Batch in one for
+// each scope and MaxSize keys. Without LoadMany it starts a load for each. The
+// map has one result for each distinct key.
 //
 // When ctx ends, the keys that have no answer yet get its cause. A bulk load
 // is cancelled when the callers of all its keys have left.
@@ -61,8 +62,8 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 			continue
 		}
 		e := g.lookup(key)
-		elected := e != nil && e.kind == kindValue && now < e.staleUntil && g.elect(e, now)
-		if r, ok := g.fromMemory(ctx, key, e, now); ok {
+		elected := g.elect(e, now)
+		if r, ok := g.fromMemory(key, e, now); ok {
 			results[key] = r
 		} else {
 			results[key] = Result[V]{} // seen; loadMany fills it
@@ -82,6 +83,12 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 type missing[K comparable, V any] struct {
 	key   K
 	entry *entry[V]
+}
+
+// turnedKey is a key whose load is queued for too long for the caller.
+type turnedKey[K comparable] struct {
+	key     K
+	refusal error
 }
 
 // manyCall is a call that is on its flight, or waits for one to settle.
@@ -108,8 +115,11 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	}
 	var started []*inflight.Load[K, outcome[V]]
 	var absent []K
+	var absentScopes []any
 	var refused []K
+	var turned []turnedKey[K]
 	now, d := g.now(), g.demand(ctx)
+	scopes := g.scopesOf(ready)
 
 	g.flights.Lock()
 	add := func(f *inflight.Flight[K, outcome[V]], joined bool) {
@@ -117,7 +127,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		c.enterLocked()
 		calls = append(calls, c)
 	}
-	for _, m := range ready {
+	for i, m := range ready {
 		f := g.flights.FindLocked(m.key)
 		switch {
 		case g.closed.Load():
@@ -127,23 +137,27 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		case f == nil && g.lookup(m.key) != m.entry:
 			again = append(again, m.key)
 		case f != nil:
-			joinLocked(f, d)
+			if err := g.joinLocked(f, d); err != nil {
+				turned = append(turned, turnedKey[K]{m.key, err})
+				continue
+			}
 			g.count.joins.Add(1)
 			add(f, true)
-		case g.stuck >= g.o.MaxStuck:
+		case g.hungLocked():
 			refused = append(refused, m.key)
 		case g.src.LoadMany != nil:
 			absent = append(absent, m.key)
+			if scopes != nil {
+				absentScopes = append(absentScopes, scopes[i])
+			}
 		default:
-			f := g.startLocked(ctx, m.key, now, d)
+			f, _, _ := g.startLocked(ctx, m.key, nil, now, d) // Batch needs LoadMany: nothing is gathered here
 			started = append(started, f.Load)
 			add(f, false)
 		}
 	}
-	if len(absent) > 0 {
-		l := g.flights.StartManyLocked(ctx, absent, false)
-		l.Seq, l.Began = g.seq, now
-		l.Until, l.Urgency = d.until, int8(d.priority)
+	for _, keys := range g.bulks(absent, absentScopes) {
+		l := g.startManyLocked(ctx, keys, false, now, d)
 		started = append(started, l)
 		for _, f := range l.Flights() {
 			add(f, false)
@@ -154,10 +168,29 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	for _, l := range started {
 		go g.run(l, false)
 	}
+	for _, t := range turned {
+		g.turnedAway(t.key, t.refusal)
+		results[t.key] = g.failed(t.key, t.refusal)
+	}
 	for _, key := range refused {
 		g.count.stuckRefusals.Add(1)
 		g.event(EventRefused, key, ErrStuck)
 		results[key] = g.failed(key, ErrStuck)
 	}
 	return calls, again
+}
+
+// startManyLocked puts a load for keys into the table, which nobody can add to.
+// The table's lock must be held.
+func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d demand) *inflight.Load[K, outcome[V]] {
+	l := g.flights.StartManyLocked(ctx, keys, background)
+	l.Seq = g.seq
+	l.Until, l.Urgency = d.until, int8(d.priority)
+	for _, f := range l.Flights() {
+		f.Began = now
+	}
+	if g.places != nil {
+		l.Group = g.places.SendLocked(l)
+	}
+	return l
 }

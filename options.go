@@ -22,13 +22,15 @@ const (
 	DefaultMaxEntries    = 100_000
 	DefaultMaxRefreshes  = 64
 	DefaultMaxStuck      = 64
+	DefaultBatchParallel = 4
 )
 
 // Options say how a Guard keeps values and what its source can take. The zero
 // Options coalesce calls and keep nothing. A Guard copies its Options; they are
 // not altered.
 //
-// An entry passes four instants, counted from the end of its load:
+// An entry passes four instants, counted from the end of its load (RefreshBeta
+// has a draw in place of the first):
 //
 //	load ── RefreshAhead·TTL ── TTL ── TTL+StaleWhileRevalidate ── TTL+StaleIfError ──
 //	   hit     hit, and a           stale value at once,    a load is tried; if it      load
@@ -56,6 +58,25 @@ type Options struct {
 	// earlier than RefreshAhead says, at random. Zero: DefaultRefreshJitter,
 	// or RefreshAhead if that is less. Negative: none.
 	RefreshJitter float64
+
+	// RefreshBeta, in place of RefreshAhead, lets each hit decide by a draw
+	// whether it starts a refresh: XFetch of Vattani, Chierichetti and
+	// Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", PVLDB
+	// 8(8), 2015. A hit does if the time left of the TTL is at most
+	// -RefreshBeta·d·ln(U), with d the measured time of the load that made the
+	// value and U uniform in (0, 1]. So a slow load is begun earlier than a
+	// quick one, a busy key is refreshed earlier than one that is rarely asked
+	// for, and nothing is to be tuned to either: 1 is the paper's choice, more
+	// refreshes earlier. Where loads take as long as the TTL, about every hit
+	// starts one; still there is one a key at a time. It must be finite, and
+	// RefreshAhead be zero. Zero: off.
+	//
+	// d is the time in which the function ran, without the wait for the
+	// limiter, and of all keys of a bulk load the same. It is measured again
+	// by each load, by one that answers NotModified too. A value that was Set
+	// has the d of the one it replaces; if there is none, or its load took no
+	// time, it is not refreshed before its TTL.
+	RefreshBeta float64
 
 	// RefreshRetry is how long a key whose background refresh has failed, or
 	// was refused, is left before the next one. Zero: DefaultRefreshRetry.
@@ -120,6 +141,10 @@ type Options struct {
 	// Zero: DefaultMaxStuck.
 	MaxStuck int
 
+	// Batch gathers single misses into bulk loads, and needs Source.LoadMany.
+	// Zero: off.
+	Batch Batching
+
 	// Limiter admits loads: a limit.Concurrency, a limit.RateLimiter, several
 	// of them by limit.All, or one shared with other Guards. Hits and callers
 	// that join a load never meet it. Nil: every load is admitted.
@@ -183,6 +208,7 @@ func (o Options) withDefaults() Options {
 	o.LoadTimeout = orDefault(o.LoadTimeout, DefaultLoadTimeout)
 	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
 	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)
+	o.Batch.MaxParallel = orDefault(o.Batch.MaxParallel, DefaultBatchParallel)
 	if o.MaxWeight == 0 {
 		o.MaxEntries = orDefault(o.MaxEntries, DefaultMaxEntries)
 	}

@@ -97,6 +97,11 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.RefreshAhead", weir.Options{RefreshAhead: -0.1, RefreshJitter: -1}, -0.1, "at least 0 and below 1"},
 		{"Options.RefreshAhead", weir.Options{RefreshAhead: 1}, 1.0, "at least 0 and below 1"},
 		{"Options.RefreshJitter", weir.Options{RefreshAhead: 0.5, RefreshJitter: 0.6}, 0.6, "at most RefreshAhead (0.5)"},
+		{"Options.RefreshBeta", weir.Options{RefreshBeta: -0.1}, -0.1, "0 (off) or more, and finite"},
+		{"Options.RefreshBeta", weir.Options{RefreshBeta: math.Inf(1)}, math.Inf(1), "0 (off) or more, and finite"},
+		{"Options.RefreshBeta", weir.Options{RefreshBeta: math.Inf(-1)}, math.Inf(-1), "0 (off) or more, and finite"},
+		{"Options.RefreshBeta", weir.Options{RefreshBeta: 1, RefreshAhead: 0.8}, 1.0, "0 when RefreshAhead is set"},
+		{"Options.RefreshJitter", weir.Options{RefreshBeta: 1, RefreshJitter: 0.1}, 0.1, "at most RefreshAhead (0)"},
 		{"Options.RefreshRetry", weir.Options{RefreshRetry: -sec}, -sec, "0 or more"},
 		{"Options.StaleWhileRevalidate", weir.Options{StaleWhileRevalidate: -1}, time.Duration(-1), "0 or more"},
 		{"Options.StaleIfError", weir.Options{StaleIfError: -1}, time.Duration(-1), "0 or more"},
@@ -130,6 +135,7 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		"TTLJitter":     {TTLJitter: math.NaN()},
 		"RefreshAhead":  {RefreshAhead: math.NaN(), RefreshJitter: -1},
 		"RefreshJitter": {RefreshAhead: 0.5, RefreshJitter: math.NaN()},
+		"RefreshBeta":   {RefreshBeta: math.NaN()},
 	} {
 		if err := o.Validate(); !strings.Contains(fmt.Sprint(err), name) {
 			t.Errorf("Validate with %s NaN = %v; want a fault", name, err)
@@ -211,6 +217,9 @@ func TestM4Advice(t *testing.T) {
 		}, nil},
 		{"endless", weir.Options{TTL: math.MaxInt64, StaleWhileRevalidate: math.MaxInt64, StaleIfError: math.MaxInt64, RefreshAhead: 0.5}, nil},
 		{"refresh-ahead without TTL", weir.Options{RefreshAhead: 0.8}, []string{"RefreshAhead (0.8)"}},
+		{"draws without TTL", weir.Options{RefreshBeta: 1}, []string{"RefreshBeta (1)"}},
+		{"draws", weir.Options{TTL: time.Minute, RefreshBeta: 1}, nil},
+		{"refresh retry too long for draws", weir.Options{TTL: sec, RefreshBeta: 1, RefreshRetry: 2 * sec}, []string{"RefreshRetry (2s) is above"}},
 		{"windows without TTL", weir.Options{StaleWhileRevalidate: sec, StaleIfError: time.Minute}, []string{"StaleWhileRevalidate (1s)", "StaleIfError (1m0s)"}},
 		{"jitter without TTL", weir.Options{TTLJitter: 0.1}, []string{"TTLJitter (0.1)"}},
 		{"soft timeout without a window", weir.Options{TTL: time.Minute, SoftTimeout: sec}, []string{"SoftTimeout (1s)"}},

@@ -47,46 +47,62 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 	if err := c.refused(); err != nil {
 		return nil, false, err
 	}
+	scope := g.scope(c.key)
 	g.flights.Lock()
 	c.enterLocked()
 	f = g.flights.FindLocked(c.key)
 	switch {
 	case g.closed.Load():
 		err = ErrClosed
-	case f == nil && g.stuck >= g.o.MaxStuck:
+	case f == nil && g.hungLocked():
 		g.count.stuckRefusals.Add(1)
 		err = ErrStuck
 	case f == nil:
-		f = g.startLocked(c.ctx, c.key, g.now(), c.demand)
+		f, first, err := g.startLocked(c.ctx, c.key, scope, g.now(), c.demand)
 		g.flights.Unlock()
-		go g.run(f.Load, false)
+		if err != nil {
+			g.turnedAway(c.key, err)
+			return nil, false, err
+		}
+		if first {
+			go g.run(f.Load, false)
+		}
 		return f, false, nil
 	case f.Load.Settling():
 		g.flights.Unlock()
 		c.pass(f)
 		return nil, false, nil
 	default:
-		joinLocked(f, c.demand)
-		g.count.joins.Add(1)
-		joined = true
+		if err = g.joinLocked(f, c.demand); err == nil {
+			g.count.joins.Add(1)
+			joined = true
+			break
+		}
+		g.flights.Unlock()
+		g.turnedAway(c.key, err)
+		return nil, false, err
 	}
 	g.flights.Unlock()
 	return f, joined, err
 }
 
-// refresh starts a background load of the entries' keys, those of them that
-// are due and have none yet. It returns at once.
+// refresh starts a background load of key if that is due for its entry, which
+// may be nil, and there is none yet. It returns at once.
 func (g *Guard[K, V]) refresh(ctx context.Context, e *entry[V], now instant, key K) {
 	if g.elect(e, now) {
 		g.refreshMany(ctx, []K{key}, []*entry[V]{e}, now)
 	}
 }
 
-// elect reports whether a refresh of e is due and the caller is the one to
-// start it. However many ask at once, one is elected.
+// elect reports whether a refresh of e, which may be nil, is due and the caller
+// is the one to start it. However many ask at once, one is elected. It is asked
+// once for a request: with RefreshBeta it draws.
 func (g *Guard[K, V]) elect(e *entry[V], now instant) bool {
+	if e == nil || e.kind != kindValue || now >= e.staleUntil {
+		return false
+	}
 	at := e.refreshFrom.Load()
-	return now >= at && e.refreshFrom.CompareAndSwap(at, farAhead)
+	return now >= at && e.draws(g.o.RefreshBeta, now) && e.refreshFrom.CompareAndSwap(at, farAhead)
 }
 
 // refreshMany starts background loads of keys, whose entries the caller was
@@ -94,6 +110,7 @@ func (g *Guard[K, V]) elect(e *entry[V], now instant) bool {
 func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entry[V], now instant) {
 	var started []*inflight.Load[K, outcome[V]]
 	skipped := 0
+	scopes := g.scopes(keys)
 	g.flights.Lock()
 	absent := keys[:0:0]
 	for i, key := range keys {
@@ -107,21 +124,27 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 		case g.closed.Load():
 		case g.lookup(key) != entries[i]:
 			// A load has ended between the look at memory and the lock (F5).
-		case g.refreshing >= g.o.MaxRefreshes || g.stuck >= g.o.MaxStuck:
+		case !g.mayRefreshLocked(scopes, i):
 			entries[i].refreshFrom.Store(now) // for the next one to try
 			skipped++
+		case g.places != nil:
+			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, demand{priority: limit.Background}, true)
+			if err == nil && first { // a refresh has no deadline to be refused for
+				started = append(started, f.Load)
+				g.refreshing++
+			}
 		case len(keys) > 1 && g.src.LoadMany != nil:
 			absent = append(absent, key)
 		default:
 			l := g.flights.StartLocked(ctx, key, true)
-			l.Seq, l.Began, l.Urgency = g.seq, now, int8(limit.Background)
+			l.Seq, l.Urgency = g.seq, int8(limit.Background)
+			l.Flights()[0].Began = now
 			started = append(started, l)
 			g.refreshing++
 		}
 	}
 	if len(absent) > 0 {
-		l := g.flights.StartManyLocked(ctx, absent, true)
-		l.Seq, l.Began, l.Urgency = g.seq, now, int8(limit.Background)
+		l := g.startManyLocked(ctx, absent, true, now, demand{priority: limit.Background})
 		started = append(started, l)
 		g.refreshing++
 	}

@@ -318,9 +318,14 @@ func readGoMod(t *testing.T, name string) goMod {
 // needCheckout skips a test that makes sense in a checkout alone.
 func needCheckout(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("go.work"); errors.Is(err, fs.ErrNotExist) {
+	if !inCheckout() {
 		t.Skip("not in a checkout: no go.work")
 	}
+}
+
+func inCheckout() bool {
+	_, err := os.Stat("go.work")
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // walk calls visit with the name of every file that belongs to the repository.

@@ -10,25 +10,29 @@ import (
 
 // A run is one load on its way through its goroutine:
 //
-//  1. admit: wait for the limiter's permit.
-//  2. arm: start the hard timeout.
-//  3. call: run the user's function, and make entries of what it brings.
-//  4. end, whatever happened above: give back the permit, commit, wake.
+//  1. gather, where misses are batched: wait for others, and for a place.
+//  2. admit: wait for the limiter's permit.
+//  3. depart, where misses are batched: no key is added any more.
+//  4. arm: start the hard timeout.
+//  5. call: run the user's function, and make entries of what it brings.
+//  6. end, whatever happened above: give back the permit, commit, wake.
 type run[K comparable, V any] struct {
 	g          *Guard[K, V]
 	l          *inflight.Load[K, outcome[V]]
 	background bool
 
-	permit limit.Permit
-	timer  *time.Timer
-	ctx    context.Context // what the function was given; nil if it was not called
-	done   bool            // nothing panicked
+	permit  limit.Permit
+	timer   *time.Timer
+	ctx     context.Context // what the function was given; nil if it was not called
+	done    bool            // nothing panicked
+	repeats bool            // a key may be in l twice
 
 	err   error       // of the whole load; then there are no answers
 	class Class       // of err
 	one   answer[V]   // of a load of one key
 	many  []answer[V] // of a load of several
-	ended instant     // when the function returned
+	began instant     // when the function was called; with RefreshBeta only
+	ended instant     // when it returned
 
 	queued time.Duration // with an Observer only, as start
 	start  time.Time
@@ -48,7 +52,7 @@ type answer[V any] struct {
 func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
 	r := run[K, V]{g: g, l: l, background: background}
 	defer r.end()
-	if r.admit() {
+	if r.gather() && r.admit() && r.depart() {
 		r.arm()
 		r.call()
 	}
@@ -76,6 +80,9 @@ func (r *run[K, V]) call() {
 		g.count.refreshes.Add(1)
 	}
 	r.observeStart()
+	if g.o.RefreshBeta > 0 {
+		r.began = g.now()
+	}
 	f := l.Flights()[0]
 	switch {
 	case len(l.Flights()) > 1 || g.src.Load == nil && g.src.LoadEntry == nil:
@@ -99,20 +106,21 @@ func (r *run[K, V]) call() {
 // callMany is call for LoadMany.
 func (r *run[K, V]) callMany() {
 	flights := r.l.Flights()
-	keys := make([]K, len(flights))
-	for i, f := range flights {
-		keys[i] = f.Key
-	}
-	values, err := r.g.src.LoadMany(r.ctx, keys)
+	values, err := r.g.src.LoadMany(r.ctx, r.keys())
 	r.returned()
-	if err == nil {
+	own, single := asKeyErrors[K](err)
+	if err == nil || single {
 		err = ErrNotFound // of the keys that are missing
 	}
 	r.many = make([]answer[V], len(flights))
 	for i, f := range flights {
-		if v, ok := values[f.Key]; ok {
+		v, ok := values[f.Key]
+		switch failed := own[f.Key]; {
+		case failed != nil:
+			r.many[i] = r.answer(f.Key, Entry[V]{}, nil, failed)
+		case ok:
 			r.many[i] = r.answer(f.Key, Entry[V]{Value: v}, nil, nil)
-		} else {
+		default:
 			r.many[i] = r.answer(f.Key, Entry[V]{}, nil, err)
 		}
 	}
@@ -130,6 +138,14 @@ func (r *run[K, V]) at(i int) *answer[V] {
 func (r *run[K, V]) returned() {
 	r.l.Return()
 	r.ended = r.g.now()
+}
+
+// took returns how long the function ran, if that is of use.
+func (r *run[K, V]) took() loadTime {
+	if r.g.o.RefreshBeta > 0 {
+		return newLoadTime(r.ended - r.began)
+	}
+	return 0
 }
 
 // answer makes what is to be committed of in and err.
@@ -152,17 +168,17 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 		e := newNegative[V](ttl, asNotFound(err), r.ended)
 		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore}
 	}
-	e, keep, heavy := g.makeEntry(key, in, r.ended)
+	e, keep, heavy := g.makeEntry(key, in, r.ended, r.took())
 	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy}
 }
 
-// makeEntry makes an entry of in and says whether it goes into memory, and if
-// not, whether that is for its weight. The tags are set when it does.
-func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant) (e *entry[V], keep, heavy bool) {
+// makeEntry makes an entry of in, which took so long to load, and says whether
+// it goes into memory, and if not, whether that is for its weight. The tags are set when it does.
+func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) (e *entry[V], keep, heavy bool) {
 	if in.Weight == 0 && g.src.Weigh != nil && g.o.MaxWeight > 0 {
 		in.Weight = g.src.Weigh(key, in.Value)
 	}
-	e = newEntry(&g.o, in, now)
+	e = newEntry(&g.o, in, now, took)
 	if in.Version != "" {
 		e.extra = &extra{version: in.Version}
 	}
@@ -216,7 +232,7 @@ func (r *run[K, V]) release() {
 func (r *run[K, V]) permitOutcome() limit.Outcome {
 	err, class := r.err, r.class
 	if err == nil {
-		err, class = r.at(0).err, r.at(0).class // of a bulk load the first key stands for all
+		class, err = r.worst()
 	}
 	switch given := r.l.Err(); {
 	case r.ctx == nil:
@@ -227,6 +243,22 @@ func (r *run[K, V]) permitOutcome() limit.Outcome {
 		return limit.Ignored
 	}
 	return limit.Success
+}
+
+// worst returns the error of a load's keys that says most about the source:
+// that it is overloaded, or else what it may have said of one key only.
+func (r *run[K, V]) worst() (Class, error) {
+	err, class := r.one.err, r.one.class
+	for i := range r.many {
+		a := &r.many[i]
+		if a.err != nil && (err == nil || a.class == ClassOverload || class == ClassPermanent) {
+			err, class = a.err, a.class
+		}
+		if class == ClassOverload {
+			break
+		}
+	}
+	return class, err
 }
 
 // commit makes the result final, unless the load was given up before, and
@@ -254,6 +286,9 @@ func (r *run[K, V]) commit() bool {
 	}
 	if g.o.Observer != nil {
 		g.telling++
+	}
+	if l.Group != nil {
+		g.places.EndLocked(l.Group)
 	}
 	counts := l.SettleLocked()
 	g.idleLocked()
@@ -316,6 +351,9 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 	}
 	l.Overdue = true
 	g.stuck++
+	if l.Group != nil {
+		g.places.StickLocked(l.Group)
+	}
 	first := !l.FinalLocked()
 	if first {
 		now := g.now()
@@ -327,10 +365,12 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 		}
 		l.FailLocked(err)
 	}
+	lost := g.strandedLocked()
 	g.flights.Unlock()
 	if first {
 		l.Expire(err)
 	}
+	g.dismiss(lost)
 	g.count.loadTimeouts.Add(1)
 	g.event(EventTimedOut, l.Flights()[0].Key, err)
 }

@@ -29,9 +29,20 @@ type Source[K comparable, V any] struct {
 	// LoadMany returns the values of several keys in one call, for GetMany
 	// and, where there is neither Load nor LoadEntry, for single keys. A key
 	// that is missing from the map is not found; with an error, it has
-	// failed. Keys that were not asked for are ignored. The function must not
-	// keep keys or the map.
+	// failed. [KeyErrors] are errors of single keys. Keys that were not asked
+	// for are ignored. The function must not keep keys or the map.
+	//
+	// With Options.Batch it also loads the keys that Get and Refresh miss. One
+	// that is alone when its turn comes goes to Load if there is one.
 	LoadMany func(ctx context.Context, keys []K) (map[K]V, error)
+
+	// BatchScope names, with Options.Batch, what a key may be loaded together
+	// with: keys whose scopes are not equal (==) are never in one call of
+	// LoadMany, also of GetMany. It is the place for the tenant. It is called
+	// on the callers' goroutines and must not block. A key whose scope cannot
+	// be compared, or is unequal to itself, goes alone. Nil: there is one
+	// scope.
+	BatchScope func(K) any
 
 	// Clone copies a value for each call that returns it, for Set, and for the
 	// previous value of LoadEntry. Without it they all share one value and

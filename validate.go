@@ -3,6 +3,7 @@ package weir
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -25,6 +26,8 @@ func (o Options) Validate() error {
 	c.share("Options.TTLJitter", o.TTLJitter, 0, 0.5)
 	c.that(o.RefreshAhead >= 0 && o.RefreshAhead < 1, "Options.RefreshAhead", o.RefreshAhead, "at least 0 and below 1")
 	c.that(o.RefreshJitter <= o.RefreshAhead, "Options.RefreshJitter", o.RefreshJitter, fmt.Sprintf("at most RefreshAhead (%v)", o.RefreshAhead))
+	c.that(o.RefreshBeta >= 0 && !math.IsInf(o.RefreshBeta, 1), "Options.RefreshBeta", o.RefreshBeta, "0 (off) or more, and finite")
+	c.that(!(o.RefreshBeta > 0 && o.RefreshAhead > 0), "Options.RefreshBeta", o.RefreshBeta, "0 when RefreshAhead is set")
 	c.duration("Options.RefreshRetry", o.RefreshRetry)
 	c.duration("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
 	c.duration("Options.StaleIfError", o.StaleIfError)
@@ -37,14 +40,19 @@ func (o Options) Validate() error {
 	c.that(o.MaxEntries <= 0 || o.MaxWeight == 0, "Options.MaxEntries", o.MaxEntries, "0 when MaxWeight is set")
 	c.that(o.MaxRefreshes >= 0, "Options.MaxRefreshes", o.MaxRefreshes, "0 (the default) or more")
 	c.that(o.MaxStuck >= 0, "Options.MaxStuck", o.MaxStuck, "0 (the default) or more")
+	c.that(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
+	c.duration("Options.Batch.Linger", o.Batch.Linger)
+	c.that(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
 	return errors.Join(c...)
 }
 
 // validate is Validate for a Source, which says how its loads are called.
-func (s Source[K, V]) validate() error {
+func (s Source[K, V]) validate(o Options) error {
 	var c checks
 	c.that(s.Load != nil || s.LoadEntry != nil || s.LoadMany != nil, "Source", "without a function", "given Load, LoadEntry or LoadMany")
 	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
+	c.that(o.Batch.MaxSize == 0 || s.LoadMany != nil, "Source.LoadMany", "nil", "given with Options.Batch")
+	c.that(o.Batch.MaxSize == 0 || s.LoadEntry == nil, "Source.LoadEntry", "given", "nil with Options.Batch, as LoadMany cannot say what it says")
 	return errors.Join(c...)
 }
 
@@ -83,6 +91,7 @@ func (o Options) Advice() []string {
 	}
 	keeps := o.TTL > 0
 	when(!keeps && o.RefreshAhead > 0, "RefreshAhead (%v) has no effect without a TTL", o.RefreshAhead)
+	when(!keeps && o.RefreshBeta > 0, "RefreshBeta (%v) has no effect without a TTL", o.RefreshBeta)
 	when(!keeps && o.StaleWhileRevalidate > 0, "StaleWhileRevalidate (%v) has no effect without a TTL", o.StaleWhileRevalidate)
 	when(!keeps && o.StaleIfError > 0, "StaleIfError (%v) has no effect without a TTL", o.StaleIfError)
 	when(!keeps && o.TTLJitter > 0, "TTLJitter (%v) has no effect without a TTL", o.TTLJitter)
@@ -92,11 +101,15 @@ func (o Options) Advice() []string {
 		"SoftTimeout (%v) is not below LoadTimeout (%v), which ends the load first", o.SoftTimeout, d.LoadTimeout)
 	when(keeps && d.LoadTimeout > o.TTL && o.LoadTimeout != 0,
 		"LoadTimeout (%v) is above the TTL (%v): a load may take longer than its value lives", o.LoadTimeout, o.TTL)
+	when(o.Batch.MaxSize == 0 && (o.Batch.Linger > 0 || o.Batch.MaxParallel > 0),
+		"Batch.Linger and Batch.MaxParallel have no effect without Batch.MaxSize")
+	when(o.Batch.MaxSize > 0 && o.SoftTimeout > 0 && o.Batch.Linger >= o.SoftTimeout,
+		"Batch.Linger (%v) is not below SoftTimeout (%v), which counts from the miss", o.Batch.Linger, o.SoftTimeout)
 	when(o.LoadTimeout < 0, "LoadTimeout is off: a load that hangs keeps its key until its callers have left")
 	when(o.StaleIfError > 0 && o.StaleIfError < o.StaleWhileRevalidate,
 		"StaleIfError (%v) is below StaleWhileRevalidate (%v) and has no effect", o.StaleIfError, o.StaleWhileRevalidate)
 	when(keeps && o.NegativeTTL > o.TTL, "NegativeTTL (%v) is above the TTL (%v): what is missing is kept longer than what is there", o.NegativeTTL, o.TTL)
-	when(keeps && (o.RefreshAhead > 0 || o.StaleWhileRevalidate > 0) && d.RefreshRetry-o.TTL > o.StaleWhileRevalidate, // the sum of the two may not fit
+	when(keeps && (o.RefreshAhead > 0 || o.RefreshBeta > 0 || o.StaleWhileRevalidate > 0) && d.RefreshRetry-o.TTL > o.StaleWhileRevalidate, // the sum of the two may not fit
 		"RefreshRetry (%v) is above the time in which a value is refreshed (%v): a failed refresh is not tried again", d.RefreshRetry, o.TTL+o.StaleWhileRevalidate)
 	return advice
 }

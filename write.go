@@ -20,7 +20,7 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 		return err
 	}
 	in.Value = g.clone(in.Value) // the caller may go on to change its own
-	e, keep, heavy := g.makeEntry(key, in, g.now())
+	e, keep, heavy := g.makeEntry(key, in, g.now(), g.tookBefore(key))
 	if err := g.change(func() {
 		g.flights.DetachLocked(key)
 		if !keep {

@@ -107,6 +107,9 @@ func newGuard(t *testing.T, src *source, seed uint64) (g *weir.Guard[int, int], 
 	}
 	kinds := sources(src)
 	kind := int(seed / 4 % uint64(len(kinds)))
+	if seed/12%2 == 1 && kind > 0 { // gather the misses
+		o.Batch = weir.Batching{MaxSize: 2 + int(seed%2), Linger: time.Duration(seed%3) * time.Millisecond, MaxParallel: 1 + int(seed%5)}
+	}
 	g, err := weir.NewFrom(kinds[kind], o)
 	if err != nil {
 		t.Fatal(err)

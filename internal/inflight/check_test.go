@@ -43,9 +43,10 @@ func (t *Table[K, V]) checkLoad(tb testing.TB, l *Load[K, V]) {
 	if !l.final && l.stop.Err() != nil {
 		tb.Errorf("load of %v is cancelled and not final", l.keys())
 	}
-	ever := 0
+	ever, now := 0, 0
 	for _, f := range l.flights {
-		ever += f.joined
+		ever += int(f.joined)
+		now += int(f.waiting)
 		if f.Load != l {
 			tb.Errorf("flight of key %v is another load's", f.Key)
 		}
@@ -53,8 +54,8 @@ func (t *Table[K, V]) checkLoad(tb testing.TB, l *Load[K, V]) {
 			tb.Errorf("flight of key %v: in the table %v, final %v, superseded %v", f.Key, in, l.final, f.detached)
 		}
 	}
-	if l.joiners < 0 || l.joiners > ever {
-		tb.Errorf("load of %v: %d joiners of %d", l.keys(), l.joiners, ever)
+	if l.joiners < 0 || l.joiners > ever || l.joiners != now {
+		tb.Errorf("load of %v: %d joiners of %d, %d on its flights", l.keys(), l.joiners, ever, now)
 	}
 }
 

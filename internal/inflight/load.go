@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Flights returns the load's flights, in the order of the keys.
+// Flights returns the load's flights, in the order of the keys. The slice must
+// not be read, while the load gathers, but with the table's lock held.
 func (l *Load[K, V]) Flights() []*Flight[K, V] { return l.flights }
 
 // Joined tells how many callers were ever on f. It is final when the load is.
-func (f *Flight[K, V]) Joined() int { return f.joined }
+func (f *Flight[K, V]) Joined() int { return int(f.joined) }
 
 // SupersededLocked reports whether a write or an invalidation has taken f off
 // the table. The table's lock must be held, or the load be final.
@@ -136,7 +137,11 @@ func (f *Flight[K, V]) Leave(grace time.Duration) bool {
 		return false
 	}
 	l.joiners--
+	f.waiting--
 	if l.joiners > 0 || l.pinned || grace < 0 {
+		if grace == 0 {
+			f.forgoLocked()
+		}
 		l.table.mu.Unlock()
 		return true
 	}

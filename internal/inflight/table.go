@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/gather"
 )
 
 // A Table holds the flights that may be joined, at most one a key. The zero
@@ -31,37 +33,51 @@ type Flight[K comparable, V any] struct {
 	Value V
 	Err   error
 
-	joined   int  // guarded by Table.mu: callers that were ever on this flight
-	detached bool // guarded by Table.mu: superseded; later callers start anew
+	// Began is the owner's: when the flight came into the table. It is written
+	// before others can find it.
+	Began int64
+
+	joined   int32 // guarded by Table.mu: callers that were ever on this flight
+	waiting  int32 // guarded by Table.mu: those of them that wait now
+	detached bool  // guarded by Table.mu: superseded; later callers start anew
 }
 
 // A Load is one run of a function.
 type Load[K comparable, V any] struct {
 	loadContext
 	table   *Table[K, V]
-	flights []*Flight[K, V] // not changed after the start
+	flights []*Flight[K, V] // while gathering is true: guarded by Table.mu; not changed after
 
-	// Seq and Began are the owner's, written at the start: the number of
-	// invalidations it had seen, and the time. Overdue, too, is the owner's:
-	// guarded by Table.mu, the hard timeout has passed; and so is Observed, the
-	// context that the function was given, for who links to it.
+	// Group is the owner's, written at the start: the load's place in a queue,
+	// nil if it needs none.
+	Group *gather.Group
+
+	// Seq is the owner's, written before the function runs: the number of
+	// invalidations it had seen. Observed, too, is the owner's, guarded by
+	// Table.mu: the context that the function was given, for who links to it.
 	Seq      uint64
-	Began    int64
-	Overdue  bool
 	Observed context.Context
 
 	// Until and Urgency, the owner's too and guarded by Table.mu, are the
 	// latest deadline (zero: none) and the highest priority of the joiners.
+	// Overdue likewise: the hard timeout has passed.
 	Until   time.Time
 	Urgency int8
+	// Queue, the owner's too and guarded by Table.mu, is where the load waits
+	// for admission, nil before and after.
+	Queue interface {
+		Join(until time.Time, urgency int8) error
+	}
+	Overdue bool
 
-	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu
 	returned   bool        // guarded by Table.mu: the function has returned, its goroutine is about to end
+	settling   atomic.Bool // the function has returned; not under the lock, so that it is seen at once
+	gathering  atomic.Bool // flights may be added; written under Table.mu, atomic for runs, which does not take it
+	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
 	departures uint64      // guarded by Table.mu: how often joiners fell to zero
 	grace      *time.Timer // guarded by Table.mu: since the last time they did
-	settling   atomic.Bool // the function has returned; not under the lock, so that it is seen at once
 
 	prev, next *Load[K, V] // guarded by Table.mu: the ring of live loads
 }
@@ -133,6 +149,7 @@ func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool)
 // JoinLocked makes the caller a joiner of f. The table's lock must be held.
 func (f *Flight[K, V]) JoinLocked() {
 	f.joined++
+	f.waiting++
 	f.Load.joiners++
 }
 
@@ -199,8 +216,8 @@ func (t *Table[K, V]) Recursive(ctx context.Context, key K) bool {
 }
 
 func (l *Load[K, V]) runs(table, key any) bool {
-	if t, ok := table.(*Table[K, V]); !ok || t != l.table || l.stop.Err() != nil {
-		return false // another table, or a load that is over
+	if t, ok := table.(*Table[K, V]); !ok || t != l.table || l.stop.Err() != nil || l.gathering.Load() {
+		return false // another table, or a load that is over, or one that does not run yet
 	}
 	k := key.(K)
 	for _, f := range l.flights {

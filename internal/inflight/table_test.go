@@ -34,6 +34,7 @@ type fate struct {
 	waiting map[*Flight[int, int]]int
 	joined  map[*Flight[int, int]]int
 	pinned  bool
+	gathers bool  // flights may be added
 	over    error // nil while the load is not final
 }
 
@@ -82,6 +83,8 @@ func (m *model) step() {
 		m.fail()
 	case 12:
 		m.pin()
+	case 14:
+		m.close()
 	case 13:
 		if m.rng.IntN(10) == 0 {
 			m.sweep()
@@ -99,11 +102,45 @@ func (m *model) come() {
 		m.Errorf("FindLocked(%d) = %p; want %p", key, f, m.open[key])
 	}
 	if f == nil {
-		m.started(m.table.StartLocked(context.Background(), key, pinned), pinned)
+		m.startOne(key, pinned)
 		return
 	}
 	f.JoinLocked()
 	m.join(f)
+}
+
+// startOne starts a load for key, or adds it to one that gathers. m.table must
+// be locked.
+func (m *model) startOne(key int, pinned bool) {
+	l := m.some()
+	switch gathers := m.rng.IntN(2) == 0; {
+	case l != nil && l.OpenLocked():
+		if fate := m.loads[l]; !fate.gathers || fate.over != nil {
+			m.Errorf("OpenLocked of %v; want it closed or final", l.keys())
+		}
+		joins := !m.loads[l].pinned || !pinned
+		f := l.AddLocked(key, joins)
+		m.open[key] = f
+		if joins {
+			m.join(f)
+		}
+	case gathers:
+		l = m.table.StartOpenLocked(context.Background(), key, pinned)
+		m.started(l, pinned)
+		m.loads[l].gathers = true
+	default:
+		m.started(m.table.StartLocked(context.Background(), key, pinned), pinned)
+	}
+}
+
+// close ends the gathering of a random load.
+func (m *model) close() {
+	if l := m.some(); l != nil {
+		m.table.Lock()
+		l.CloseLocked()
+		m.table.Unlock()
+		m.loads[l].gathers = false
+	}
 }
 
 // startMany starts a load for all keys of a random choice that are free.
@@ -161,6 +198,16 @@ func (m *model) leave() {
 		m.Errorf("Leave of %v = false; want true", f.Load.keys())
 	}
 	fate.waiting[f]--
+	if fate.gathers && fate.joiners() > 0 && fate.waiting[f] == 0 && !fate.pinned && grace == 0 {
+		if slices.Contains(f.Load.Flights(), f) {
+			m.Errorf("the load of %v has a flight that nobody waits for", f.Load.keys())
+		}
+		if m.open[f.Key] == f {
+			delete(m.open, f.Key)
+		}
+	} else if !slices.Contains(f.Load.Flights(), f) {
+		m.Errorf("the load of %v has lost the flight of %d", f.Load.keys(), f.Key)
+	}
 	if fate.joiners() == 0 && !fate.pinned && grace == 0 {
 		m.over(f.Load, ErrAbandoned)
 		m.lost++

@@ -1,0 +1,148 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/weir-go/weir/flight"
+)
+
+// Errors of Do, beside what Run returns, the cause of the caller's context and
+// a *limit.Error.
+var (
+	// ErrUnknown is matched by the errors of a caller that went away, or was
+	// sent away, when its item had departed: the item may have been run, or may
+	// still be. What does not match it, a *PanicError, ErrGoexit or ErrResults
+	// apart, says that the item was never run, or what Run said of it.
+	ErrUnknown = errors.New("batch: the item may have been run")
+
+	// ErrClosed is returned by Do after Close. It is also the cause with which
+	// Close cancels bulk calls.
+	ErrClosed = errors.New("batch: the batcher is closed")
+
+	// ErrStuck is returned when all places are taken by bulk calls that have
+	// outlived Options.Timeout and not returned.
+	ErrStuck = errors.New("batch: all bulk calls hang")
+
+	// ErrScope is returned for an item whose scope cannot be compared or is
+	// not equal to itself.
+	ErrScope = errors.New("batch: the scope is not comparable")
+
+	// ErrResults is returned to all callers of a bulk call that gave a wrong
+	// number of results or of Errors.
+	ErrResults = errors.New("batch: wrong number of results")
+
+	// ErrAbandoned is the cause with which a bulk call is cancelled when all
+	// its callers have left. No caller receives it.
+	ErrAbandoned = flight.ErrAbandoned
+
+	// ErrGoexit is returned when the bulk call called runtime.Goexit.
+	ErrGoexit = flight.ErrGoexit
+)
+
+// A PanicError is returned to all callers of a bulk call that panicked.
+type PanicError = flight.PanicError
+
+// Errors is what Run returns when it failed for some items: its ith entry is
+// the error of the ith item, nil if that succeeded. Run may wrap it. Joined
+// with another error it is the error of all items.
+type Errors []error
+
+func (e Errors) Error() string {
+	n := 0
+	var first error
+	for _, err := range e {
+		if err != nil {
+			n++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if n == 0 {
+		return "batch: no item failed"
+	}
+	return fmt.Sprintf("batch: %d of %d items failed, the first: %v", n, len(e), first)
+}
+
+// Unwrap returns the errors that are not nil.
+func (e Errors) Unwrap() []error {
+	var errs []error
+	for _, err := range e {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// asErrors finds the Errors that err is or wraps. It does not look into joined
+// errors: the others may be about any item.
+func asErrors(err error) (Errors, bool) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if e, ok := err.(Errors); ok {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// An UnknownError is returned to a caller whose item had departed when the
+// caller left, or when Close cancelled the bulk call. It matches ErrUnknown.
+type UnknownError struct {
+	Cause error // why the caller does not know
+}
+
+func (e *UnknownError) Error() string { return ErrUnknown.Error() + ": " + e.Cause.Error() }
+
+// Is reports whether target is ErrUnknown.
+func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
+
+// Unwrap returns the cause.
+func (e *UnknownError) Unwrap() error { return e.Cause }
+
+// A TimeoutError is returned to all callers of a bulk call that took longer
+// than Options.Timeout, and is the cause of its cancellation. It matches
+// ErrUnknown and context.DeadlineExceeded.
+type TimeoutError struct {
+	After time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("batch: the bulk call took longer than %v", e.After)
+}
+
+// Is matches ErrUnknown and context.DeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool {
+	return target == ErrUnknown || target == context.DeadlineExceeded
+}
+
+// Timeout reports true, as net.Error has it.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// A CloseError is returned by Close when its context ended before all bulk
+// calls had returned.
+type CloseError struct {
+	Cancelled int   // bulk calls, running or gathered, that Close gave up
+	Running   int   // bulk calls that ignore their cancellation
+	Cause     error // why the waiting ended
+}
+
+func (e *CloseError) Error() string {
+	return fmt.Sprintf("batch: close: %d bulk calls cancelled, %d ignore it: %v", e.Cancelled, e.Running, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *CloseError) Unwrap() error { return e.Cause }
+
+// fault turns what a deferred function recovered from a call that did not
+// return into an error. It must be called while the stack still stands.
+func fault(recovered any) error {
+	if recovered == nil {
+		return ErrGoexit
+	}
+	return &PanicError{Value: recovered, Stack: debug.Stack()}
+}

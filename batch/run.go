@@ -1,0 +1,267 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A run is one batch on its way through its goroutine:
+//
+//  1. wait until it is due and has a place.
+//  2. admit: wait for the limiter's permit.
+//  3. depart: nobody joins any more.
+//  4. call: run the user's function, under the timeout.
+//  5. end, whatever happened above: give back permit and place, answer.
+type run[T, R any] struct {
+	b  *Batcher[T, R]
+	bt *batch[T, R]
+
+	permit limit.Permit
+	timer  *time.Timer
+	calls  []*call[T, R] // what has departed
+	start  time.Time
+	called bool // Run was called, or the hook before it
+	done   bool // nothing panicked
+
+	results []R
+	errs    Errors // of the items, with results
+	err     error  // of the whole
+	again   bool   // the items are to be tried alone
+}
+
+func (b *Batcher[T, R]) run(bt *batch[T, R]) {
+	r := run[T, R]{b: b, bt: bt}
+	defer r.end()
+	if b.queue.Wait(&bt.ctx, &b.mu, bt.group) && r.admit() && r.depart() {
+		r.call()
+	}
+	r.done = true
+}
+
+// depart ends the gathering. It reports false if nobody waits any more.
+func (r *run[T, R]) depart() bool {
+	b, bt := r.b, r.bt
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bt.final {
+		return false
+	}
+	b.queue.CloseLocked(bt.group)
+	bt.departed = true
+	r.calls = make([]*call[T, R], 0, bt.size)
+	for c := bt.first; c != nil; c = c.next {
+		c.departed = true
+		r.calls = append(r.calls, c)
+	}
+	b.count.Batches++
+	b.count.Items += uint64(bt.size)
+	b.count.Running++
+	if b.queue.FullLocked(bt.group) {
+		b.count.Full++
+	}
+	return true
+}
+
+// call makes the bulk call. The user's functions in it may panic.
+func (r *run[T, R]) call() {
+	b, bt := r.b, r.bt
+	items := make([]T, len(r.calls))
+	for i, c := range r.calls {
+		items[i] = c.item
+	}
+	r.start, r.called = time.Now(), true
+	if d := b.o.Timeout; d > 0 {
+		bt.ctx.deadline = r.start.Add(d)
+		r.timer = time.AfterFunc(d, func() { b.expire(bt) })
+	}
+	// The context of the first that is still there: the one that opened the
+	// batch may have left.
+	bt.ctx.values = r.calls[0].ctx
+	if b.src.RunContext != nil {
+		bt.ctx.values = b.src.RunContext(context.WithoutCancel(bt.ctx.values))
+	}
+	results, err := b.src.Run(&bt.ctx, items)
+	r.take(results, err)
+}
+
+// take makes answers of what Run returned.
+func (r *run[T, R]) take(results []R, err error) {
+	n := len(r.calls)
+	errs, partial := asErrors(err)
+	if err != nil && !partial {
+		r.err = err
+		r.again = r.b.o.RetrySingly && n > 1 && (r.b.src.Retry == nil || r.b.src.Retry(err))
+		return
+	}
+	var zero R
+	none := len(results) == 0 && (unsafe.Sizeof(zero) == 0 || partial && len(errs.Unwrap()) == n)
+	switch {
+	case partial && len(errs) != n:
+		r.err = fmt.Errorf("%w: %d errors for %d items", ErrResults, len(errs), n)
+	case len(results) != n && !none:
+		r.err = fmt.Errorf("%w: %d for %d items", ErrResults, len(results), n)
+	default:
+		r.results, r.errs = results, errs
+	}
+}
+
+// end finishes the batch, on its goroutine, also while that panics or exits.
+func (r *run[T, R]) end() {
+	b, bt := r.b, r.bt
+	if !r.done {
+		r.err = fault(recover())
+	}
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.release()
+
+	b.mu.Lock()
+	if !r.done {
+		b.count.Panics++
+	}
+	again := r.commitLocked()
+	b.queue.EndLocked(bt.group) // after those that are tried again have come into the line
+	b.pending -= bt.size - len(again)
+	delete(b.live, bt)
+	b.idleLocked()
+	b.mu.Unlock()
+
+	bt.ctx.cancel(nil)
+	for _, next := range again {
+		go b.run(next)
+	}
+}
+
+// commitLocked gives the callers their answers, unless the batch was final
+// before, and returns the batches of those items that are tried again. b.mu
+// must be held.
+func (r *run[T, R]) commitLocked() (again []*batch[T, R]) {
+	b, bt := r.b, r.bt
+	if bt.departed {
+		b.count.Running--
+		if bt.stuck {
+			b.count.Stuck--
+		}
+	}
+	if r.called {
+		b.noteLocked(time.Since(r.start))
+	}
+	if bt.final {
+		return nil
+	}
+	if r.calls == nil { // the limiter panicked
+		bt.failLocked(r.err)
+		return nil
+	}
+	for i, c := range r.calls {
+		switch {
+		case c.left:
+			continue
+		case r.again:
+			again = append(again, b.retryLocked(c))
+			continue
+		case r.err != nil:
+			c.err = r.err
+		case r.errs != nil && r.errs[i] != nil:
+			c.err = r.errs[i]
+		case len(r.results) > 0:
+			c.value = r.results[i]
+		}
+		if c.err != nil {
+			b.count.Failures++
+		}
+	}
+	bt.finishLocked()
+	return again
+}
+
+// retryLocked puts c into a batch of its own. b.mu must be held.
+func (b *Batcher[T, R]) retryLocked(c *call[T, R]) *batch[T, R] {
+	b.count.Retries++
+	next := b.newBatchLocked(c, c.batch.demand)
+	next.alone = true
+	c.again = next
+	next.group = b.queue.SendLocked(next)
+	return next
+}
+
+// noteLocked adds the time of a bulk call to the average. b.mu must be held.
+func (b *Batcher[T, R]) noteLocked(d time.Duration) {
+	if b.took == 0 {
+		b.took = d
+	}
+	b.took += (d - b.took) / 8
+}
+
+// expire is the timeout of bt. With it the last place may be lost to a call
+// that hangs: then nobody can say when those in line would go, and they are
+// sent away.
+func (b *Batcher[T, R]) expire(bt *batch[T, R]) {
+	err := &TimeoutError{After: b.o.Timeout}
+	b.mu.Lock()
+	if !b.live[bt] {
+		b.mu.Unlock()
+		return // it has just returned
+	}
+	bt.stuck = true
+	b.count.Stuck++
+	b.count.Timeouts++
+	b.queue.StickLocked(bt.group)
+	timedOut := bt.failLocked(err)
+	if timedOut {
+		b.count.Failures += uint64(bt.waiting)
+	}
+	var lost []*batch[T, R]
+	if b.queue.HungLocked() {
+		for _, w := range b.queue.WaitingLocked() {
+			if w := w.(*batch[T, R]); w.failLocked(ErrStuck) {
+				b.count.Refused++
+				lost = append(lost, w)
+			}
+		}
+	}
+	b.mu.Unlock()
+	if timedOut {
+		bt.ctx.expired.Store(true)
+		bt.ctx.cancel(err)
+	}
+	for _, w := range lost {
+		w.ctx.cancel(ErrStuck)
+	}
+}
+
+// release gives the permit back. It survives a panic of the user's limiter, on
+// a goroutine that nobody else looks after.
+func (r *run[T, R]) release() {
+	defer func() { _ = recover() }()
+	r.permit.Release(r.outcome())
+}
+
+// outcome says how the bulk call went, to limiters that learn from it.
+func (r *run[T, R]) outcome() limit.Outcome {
+	given := r.bt.ctx.Err()
+	switch {
+	case !r.called:
+		return limit.Unused
+	case given == context.DeadlineExceeded, overloaded(r.err):
+		return limit.Dropped
+	case given != nil, r.err != nil:
+		return limit.Ignored
+	}
+	for _, err := range r.errs {
+		if overloaded(err) {
+			return limit.Dropped
+		}
+	}
+	return limit.Success
+}
+
+func overloaded(err error) bool {
+	return errors.Is(err, limit.ErrLimited) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,496 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// always is a RefreshBeta with which a hit on a value whose load took a
+// millisecond or more is certain to start a refresh: it does not with a
+// probability of 10^-7.
+const always = 1e12
+
+// nearly is the bound within which a share of n draws, each with probability
+// p, must be: 5 standard deviations, 3 draws for where those are less than one,
+// and what 0.4 % of the load time make. One run in a million or fewer leaves it.
+func nearly(p float64, n int) float64 {
+	return 5*math.Sqrt(p*(1-p)/float64(n)) + 3/float64(n) + 0.004
+}
+
+// fewer is n, or less under the race detector, which is slow in bubbles.
+func fewer(n int) int {
+	if raceEnabled {
+		return n / 10
+	}
+	return n
+}
+
+// E2: a request with a time g left of the TTL starts a refresh with the
+// probability P(-delta·beta·ln(U) >= g) = exp(-g/(delta·beta)), by whichever
+// method it comes.
+func TestE2EarlyRefreshHasTheProbabilityOfXFetch(t *testing.T) {
+	n := fewer(2000)
+	keys := springKeys(n)
+	for _, row := range []struct {
+		delta time.Duration
+		beta  float64
+		left  time.Duration
+	}{
+		{sec, 1, 693 * ms}, // about a half
+		{sec, 1, 2300 * ms},
+		{sec, 1, 27 * sec}, // 10^-12
+		{sec, 0.5, 693 * ms},
+		{sec, 2, 693 * ms},
+		{100 * ms, 1, 100 * ms},
+		{100 * ms, 1, 28 * sec},
+		{10 * time.Minute, 1, 59 * sec}, // a load of ten TTLs
+		{10 * time.Minute, 1, 0},        // TTL is over
+	} {
+		o := weir.Options{TTL: 60 * sec, RefreshBeta: row.beta, StaleWhileRevalidate: sec, MaxRefreshes: n, LoadTimeout: time.Hour}
+		want := math.Exp(-float64(row.left) / float64(row.delta) / row.beta)
+		for how, ask := range map[string]func(s *scene){
+			"Get": func(s *scene) {
+				for _, key := range keys {
+					s.g.Get(s.Context(), key)
+				}
+			},
+			"GetResult": func(s *scene) {
+				for _, key := range keys {
+					s.get(key)
+				}
+			},
+			"GetMany": func(s *scene) { s.g.GetMany(s.Context(), keys) },
+		} {
+			play(t, o, func(s *scene) {
+				s.set(row.delta, nil)
+				s.g.GetMany(s.Context(), keys)
+				s.until(row.delta + o.TTL - row.left)
+				ask(s)
+				got := float64(len(s.loads())-n) / float64(n)
+				if math.Abs(got-want) > nearly(want, n) {
+					s.Errorf("%s, delta %v, beta %v, %v before the TTL: a share of %v refreshed; want %v", how, row.delta, row.beta, row.left, got, want)
+				}
+			})
+		}
+	}
+}
+
+// E2: with requests at random (Poisson, rate r), those that start a refresh
+// with more than g left of the TTL T are Poisson too, of mean
+//
+//	L(g) = r·s·(exp(-g/s) - exp(-T/s)), s = delta·beta
+//
+// so that P(no early refresh) = exp(-L(0)), and the mean time by which the
+// refresh is early is the integral of 1-exp(-L(g)) over g from 0 to T. A draw
+// for each entry in place of each request would make both nearly independent
+// of r.
+func TestE2EarlyRefreshUnderPoissonTraffic(t *testing.T) {
+	for _, row := range []struct {
+		rate, beta float64
+		delta      time.Duration
+		keys       int
+	}{
+		{0.25, 1, sec, 3000},
+		{2, 1, sec, 2000},
+		{2, 0.5, sec, 2000},
+		{2, 2, sec, 1000},
+		{20, 1, sec, 400},
+		{20, 1, 100 * ms, 2000},
+		{2, 1, 30 * sec, 300}, // the load takes half the TTL
+	} {
+		row.keys = fewer(row.keys)
+		s := row.delta.Seconds() * row.beta
+		wantNone, wantMean := xfetchTheory(row.rate, s, ttlOfTraffic.Seconds())
+		o := weir.Options{TTL: ttlOfTraffic, RefreshBeta: row.beta, LoadTimeout: time.Hour}
+		got := traffic(t, o, row.delta, row.rate, row.keys, xfetchReach(row.rate, s))
+		n := float64(row.keys)
+		if none := 1 - float64(got.early)/n; math.Abs(none-wantNone) > nearly(wantNone, row.keys) {
+			t.Errorf("%+v: a share of %.4f had no early refresh; want %.4f", row, none, wantNone)
+		}
+		mean := got.ahead / n
+		sd := math.Sqrt(max(got.ahead2/n-mean*mean, 0) / n)
+		if math.Abs(mean-wantMean) > 5*sd+0.004*wantMean {
+			t.Errorf("%+v: refreshed %.4f s early in the mean; want %.4f, with a deviation of %.4f", row, mean, wantMean, sd)
+		}
+	}
+}
+
+// E2: without RefreshBeta nothing is early, however often and late it is asked
+// for.
+func TestE2NoEarlyRefreshWhenOff(t *testing.T) {
+	play(t, weir.Options{TTL: 60 * sec}, func(s *scene) {
+		s.set(20*sec, nil)
+		s.prime("k")
+		s.until(80*sec - 1)
+		for range 10_000 {
+			s.g.Get(s.Context(), "k")
+		}
+		s.wantLoads(1)
+	})
+}
+
+// E2: what no load has made, and what took no time to load, is not refreshed
+// before its TTL; then it is, within its stale window.
+func TestE2NoEarlyRefreshWithoutALoadTime(t *testing.T) {
+	o := weir.Options{TTL: 60 * sec, RefreshBeta: always, StaleWhileRevalidate: 10 * sec}
+	for _, row := range []struct {
+		name string
+		fill func(s *scene)
+	}{
+		{"loaded at once", func(s *scene) { s.prime("k") }},
+		{"set", func(s *scene) { s.g.Set(s.Context(), "k", 1) }},
+		{"set after Invalidate", func(s *scene) {
+			s.set(sec, nil)
+			s.prime("k")
+			s.g.Invalidate(s.Context(), "k")
+			s.g.Set(s.Context(), "k", 1)
+		}},
+		{"set after a not-found", func(s *scene) {
+			s.set(sec, weir.ErrNotFound)
+			s.get("k")
+			s.g.Set(s.Context(), "k", 1)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			play(t, o, func(s *scene) {
+				row.fill(s)
+				filled, before := s.now(), len(s.loads())
+				s.until(filled + 60*sec - 1)
+				for range 1000 {
+					s.g.Get(s.Context(), "k")
+				}
+				s.wantLoads(before)
+				s.until(filled + 60*sec)
+				s.g.Get(s.Context(), "k")
+				s.wantLoads(before + 1)
+				s.until(filled + 70*sec)
+			})
+		})
+	}
+}
+
+// E2: delta is the time of the function alone, not that of the wait for the
+// limiter before it.
+func TestE2LoadTimeIsWithoutTheAdmission(t *testing.T) {
+	o := weir.Options{TTL: 60 * sec, RefreshBeta: always, Limiter: limiterFunc(func(context.Context) (limit.Permit, error) {
+		time.Sleep(30 * sec)
+		return limit.Permit{}, nil
+	})}
+	play(t, o, func(s *scene) {
+		s.prime("k")
+		s.until(90*sec - 1)
+		s.get("k")
+		s.until(150 * sec) // the limiter would have let a refresh in
+		s.wantLoads(1)
+	})
+}
+
+// E2: a value that was Set keeps the load time of the one it replaces, also
+// when that has expired; and so does one that Expire leaves.
+func TestE2SetKeepsTheLoadTime(t *testing.T) {
+	play(t, weir.Options{TTL: 60 * sec, RefreshBeta: always, StaleWhileRevalidate: 10 * sec}, func(s *scene) {
+		s.set(sec, nil)
+		s.prime("k")
+		s.g.Set(s.Context(), "k", 7)
+		s.until(100 * sec)
+		s.g.Expire(s.Context(), "k")
+		s.g.Set(s.Context(), "k", 8)
+		s.until(101 * sec)
+		s.want(s.get("k"), fresh(8, sec))
+		s.wantLoads(2)
+		s.until(103 * sec)
+	})
+}
+
+// E2: a load that finds the value not modified is measured like any other.
+func TestE2NotModifiedMeasuresTheLoadTime(t *testing.T) {
+	for _, row := range []struct {
+		first, second time.Duration
+		loads         int
+	}{
+		{sec, 0, 2},
+		{0, sec, 3},
+	} {
+		play(t, weir.Options{TTL: 60 * sec, RefreshBeta: always}, func(s *scene) {
+			s.spring.say = func(_ string, n int) (weir.Entry[int], error) {
+				return weir.Entry[int]{Value: n, NotModified: n > 1}, nil
+			}
+			s.set(row.first, nil)
+			s.prime("k")
+			s.set(row.second, nil)
+			s.g.Refresh(s.Context(), "k")
+			s.until(10 * sec)
+			s.get("k")
+			s.wantLoads(row.loads)
+			s.until(20 * sec)
+		})
+	}
+}
+
+// E2: the time of a bulk load counts for each of its keys, and their refresh is
+// one bulk load again.
+func TestE2BulkLoadMeasuresTheLoadTime(t *testing.T) {
+	var calls []string
+	edit := func(src *weir.Source[string, int]) {
+		src.LoadMany = func(_ context.Context, keys []string) (map[string]int, error) {
+			calls = append(calls, fmt.Sprint(len(keys)))
+			time.Sleep(sec)
+			m := map[string]int{}
+			for _, key := range keys {
+				m[key] = len(calls)
+			}
+			return m, nil
+		}
+	}
+	playFrom(t, weir.Options{TTL: 60 * sec, RefreshBeta: always}, edit, func(s *scene) {
+		keys := springKeys(3)
+		s.g.GetMany(s.Context(), keys)
+		s.until(10 * sec)
+		s.g.GetMany(s.Context(), keys)
+		s.until(12 * sec)
+		s.wantLoads(0)
+		if fmt.Sprint(calls) != "[3 3]" {
+			s.Errorf("bulk loads of %v keys; want [3 3]", calls)
+		}
+	})
+}
+
+// E2: a refresh that failed or was refused leaves its key alone for
+// RefreshRetry, though every hit would draw a refresh, and then hits draw on.
+func TestE2FailedEarlyRefreshPausesForRefreshRetry(t *testing.T) {
+	o := weir.Options{TTL: 60 * sec, RefreshBeta: always, RefreshRetry: 3 * sec}
+	play(t, o, func(s *scene) {
+		s.set(sec, nil)
+		s.prime("k")
+		s.set(sec, errDry)
+		for at := 10 * sec; at <= 20*sec; at += sec / 2 {
+			s.until(at)
+			s.want(s.get("k"), fresh(1, at-sec))
+		}
+		var at []time.Duration
+		for _, c := range s.loads()[1:] {
+			at = append(at, c.at)
+		}
+		// Each took a second, and the pause counts from its end.
+		if want := []time.Duration{10 * sec, 14 * sec, 18 * sec}; fmt.Sprint(at) != fmt.Sprint(want) {
+			s.Errorf("refreshes at %v; want %v", at, want)
+		}
+	})
+	l := &gate{}
+	o.Limiter = l
+	play(t, o, func(s *scene) {
+		s.set(sec, nil)
+		s.prime("k")
+		l.shut.Store(true)
+		for at := 10 * sec; at <= 20*sec; at += sec / 2 {
+			s.until(at)
+			s.want(s.get("k"), fresh(1, at-sec))
+		}
+		if n := s.g.Stats().RefreshesSkipped; n != 4 { // at 10, 13, 16 and 19 s
+			s.Errorf("%d refreshes were refused; want 4", n)
+		}
+	})
+}
+
+// E2: after a failed refresh of a value whose draws mostly say no, they still
+// do: the pause's end is not the start of a refresh.
+func TestE2DrawsGoOnAfterAFailedRefresh(t *testing.T) {
+	n := fewer(2000)
+	play(t, weir.Options{TTL: 60 * sec, RefreshBeta: 1, MaxRefreshes: n}, func(s *scene) {
+		keys := springKeys(n)
+		s.set(sec, nil)
+		s.g.GetMany(s.Context(), keys)
+		s.set(0, errDry)
+		s.until(55 * sec)
+		for _, key := range keys { // fails, and pauses each key to 56 s
+			if r := s.g.Refresh(s.Context(), key); !errors.Is(r.Err, errDry) {
+				s.Fatalf("Refresh = %v; want %v", r.Err, errDry)
+			}
+		}
+		for _, step := range []struct {
+			at   time.Duration
+			want float64
+		}{{56*sec - 1, 0}, {59 * sec, math.Exp(-2)}} {
+			s.until(step.at)
+			before := len(s.loads())
+			s.g.GetMany(s.Context(), keys)
+			if got := float64(len(s.loads())-before) / float64(n); math.Abs(got-step.want) > nearly(step.want, n) {
+				s.Errorf("at %v: a share of %v refreshed; want %v", step.at, got, step.want)
+			}
+		}
+	})
+}
+
+// E2: what the contract says of refreshes holds for those that were drawn: one
+// for all hits, within MaxRefreshes.
+func TestE2EarlyRefreshKeepsTheBounds(t *testing.T) {
+	play(t, weir.Options{TTL: 60 * sec, RefreshBeta: always, MaxRefreshes: 2}, func(s *scene) {
+		s.set(sec, nil)
+		keys := springKeys(3)
+		s.g.GetMany(s.Context(), keys)
+		for range 1000 {
+			for _, key := range keys {
+				go s.g.Get(s.Context(), key)
+			}
+		}
+		s.wantLoads(3 + 2)
+		if st := s.g.Stats(); st.Refreshing != 2 || st.RefreshesSkipped == 0 || st.Hits != 3000 {
+			s.Errorf("Stats: Refreshing, RefreshesSkipped, Hits = %d, %d, %d; want 2, some, 3000", st.Refreshing, st.RefreshesSkipped, st.Hits)
+		}
+		s.until(10 * sec)
+	})
+}
+
+// E2: a Get that comes late enough to draw answers from memory only what is
+// still an answer.
+func TestE2LateGetIsAHitOfAFreshValueOnly(t *testing.T) {
+	o := weir.Options{TTL: 60 * sec, NegativeTTL: 60 * sec, RefreshBeta: always}
+	for _, row := range []struct {
+		name string
+		then func(s *scene)
+		want int
+		err  error
+	}{
+		{"fresh", func(s *scene) { s.until(60 * sec) }, 1, nil},
+		{"expired", func(s *scene) { s.until(61 * sec) }, 2, nil},
+		{"tag invalidated", func(s *scene) { s.g.InvalidateTags(s.Context(), "t") }, 2, nil},
+		{"not found", func(s *scene) {
+			s.spring.say = nil
+			s.set(sec, weir.ErrNotFound)
+			s.g.Refresh(s.Context(), "k")
+		}, 0, weir.ErrNotFound},
+	} {
+		play(t, o, func(s *scene) {
+			s.spring.say = func(_ string, n int) (weir.Entry[int], error) {
+				return weir.Entry[int]{Value: n, Tags: []string{"t"}}, nil
+			}
+			s.set(sec, nil)
+			s.prime("k")
+			row.then(s)
+			if v, err := s.g.Get(s.Context(), "k"); v != row.want || !errors.Is(err, row.err) {
+				s.Errorf("%s: Get = %d, %v; want %d, %v", row.name, v, err, row.want, row.err)
+			}
+			s.until(100 * sec)
+			s.wantLoads(2)
+		})
+	}
+}
+
+// E2, O2: a hit that draws allocates nothing.
+func TestE2HitThatDrawsAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	inside := float64(time.Hour) / float64(time.Millisecond) / 20 // see BenchmarkHitTrigger
+	for _, beta := range []float64{1, inside} {
+		g := hitGuard(t, weir.Options{TTL: time.Hour, RefreshBeta: beta}, time.Millisecond)
+		ctx := t.Context()
+		for name, call := range map[string]func(){
+			"Get":       func() { g.Get(ctx, 1) },
+			"GetResult": func() { g.GetResult(ctx, 1) },
+		} {
+			if n := testing.AllocsPerRun(1000, call); n != 0 {
+				t.Errorf("beta %v: %s: %v allocations a hit; want 0", beta, name, n)
+			}
+		}
+	}
+}
+
+// ttlOfTraffic is the TTL of all that traffic is sent to.
+const ttlOfTraffic = 60 * sec
+
+// xfetchReach is how long before the TTL the first refresh is drawn, but for
+// one key in 150,000: the g with L(g) = e^-12.
+func xfetchReach(rate, s float64) time.Duration {
+	reach := s * min(28, math.Log(max(rate*s, 1e-9))+12)
+	return time.Duration(min(reach, ttlOfTraffic.Seconds()) * 1e9)
+}
+
+// xfetchTheory returns P(no early refresh) and the mean of the time by which
+// the refresh is early, by the formulas at TestE2EarlyRefreshUnderPoissonTraffic.
+func xfetchTheory(rate, s, ttl float64) (none, mean float64) {
+	l := func(g float64) float64 { return rate * s * (math.Exp(-g/s) - math.Exp(-ttl/s)) }
+	const steps = 200_000
+	for i := range steps { // midpoints
+		mean += 1 - math.Exp(-l(ttl*(float64(i)+0.5)/steps))
+	}
+	return math.Exp(-l(0)), mean * ttl / steps
+}
+
+// A tally is what traffic saw of its keys' first expiry.
+type tally struct {
+	early         int     // keys that were refreshed before it
+	ahead, ahead2 float64 // sums of how much before, in seconds, and of the squares
+	waited        int     // callers that met an expired value, and waited
+	loads         int
+}
+
+// traffic loads n keys at once, by loads of time delta, and sends each of them
+// requests at random, as a Poisson process of so many a second, until it has
+// been loaded again. It leaves out those earlier than reach before the TTL, on
+// which nothing depends.
+func traffic(t *testing.T, o weir.Options, delta time.Duration, rate float64, n int, reach time.Duration) (sum tally) {
+	t.Helper()
+	o.MaxRefreshes = n
+	var mu sync.Mutex
+	begins := map[string]time.Time{} // of a key's last load; guarded by mu
+	note := func(src *weir.Source[string, int]) {
+		load := src.LoadEntry
+		src.LoadEntry = func(ctx context.Context, key string, prev weir.Previous[int]) (weir.Entry[int], error) {
+			mu.Lock()
+			begins[key] = time.Now()
+			mu.Unlock()
+			return load(ctx, key, prev)
+		}
+	}
+	playFrom(t, o, note, func(s *scene) {
+		keys := springKeys(n)
+		s.set(delta, nil)
+		s.g.GetMany(s.Context(), keys)
+		expiry := s.now() + ttlOfTraffic
+		begun := func(key string) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return begins[key].Sub(s.start)
+		}
+		rnd := rand.New(rand.NewPCG(1, uint64(rate*1e6)))
+		open := append([]string(nil), keys...)
+		waits := make(chan bool, 1<<16)
+		for at := expiry - reach; len(open) > 0; {
+			at += time.Duration(rnd.ExpFloat64() / (rate * float64(len(open))) * 1e9)
+			i := rnd.IntN(len(open))
+			if b := begun(open[i]); b > 0 && (at >= b+delta || b+delta <= expiry) {
+				open[i] = open[len(open)-1]
+				open = open[:len(open)-1]
+			} else if time.Sleep(at - s.now()); at < expiry {
+				s.g.Get(s.Context(), open[i])
+			} else {
+				go func(key string) { waits <- s.get(key).State == weir.StateLoaded }(open[i])
+			}
+		}
+		time.Sleep(10 * delta) // until all have their answers
+		for _, c := range s.loads()[n:] {
+			sum.loads++
+			if ahead := (expiry - c.at).Seconds(); ahead > 0 {
+				sum.early++
+				sum.ahead += ahead
+				sum.ahead2 += ahead * ahead
+			}
+		}
+		for close(waits); len(waits) > 0; {
+			if <-waits {
+				sum.waited++
+			}
+		}
+	})
+	return sum
+}

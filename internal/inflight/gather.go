@@ -1,0 +1,62 @@
+package inflight
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weir-go/weir/internal/gather"
+)
+
+var _ gather.Batch = (*Load[int, int])(nil)
+
+// StartOpenLocked is StartLocked for a load to which flights may be added,
+// until CloseLocked. t.mu must be held.
+func (t *Table[K, V]) StartOpenLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
+	l := t.StartLocked(ctx, key, pinned)
+	l.gathering.Store(true)
+	return l
+}
+
+// AddLocked adds a flight for key to a load that gathers, with the caller as its
+// first joiner or with nobody on it. The table's lock must be held, OpenLocked
+// be true, and key have no flight. The load may have one for key that was
+// detached.
+func (l *Load[K, V]) AddLocked(key K, joins bool) *Flight[K, V] {
+	f := &Flight[K, V]{Key: key, Load: l}
+	l.flights = append(l.flights, f)
+	l.table.flights[key] = f
+	if joins {
+		f.JoinLocked()
+	}
+	return f
+}
+
+// CloseLocked ends the gathering: the flights are what the function is called
+// for. The table's lock must be held.
+func (l *Load[K, V]) CloseLocked() { l.gathering.Store(false) }
+
+// OpenLocked reports whether flights may be added. The table's lock must be
+// held.
+func (l *Load[K, V]) OpenLocked() bool {
+	return l.gathering.Load() && !l.final && !l.Settling()
+}
+
+// SizeLocked tells how many flights there are. The table's lock must be held.
+func (l *Load[K, V]) SizeLocked() int { return len(l.flights) }
+
+// WantedLocked reports whether a caller waits. The table's lock must be held.
+func (l *Load[K, V]) WantedLocked() bool { return l.joiners > 0 }
+
+// forgoLocked takes f out of a load that still gathers and is wanted by others,
+// if nobody waits for f any more. The table's lock must be held.
+func (f *Flight[K, V]) forgoLocked() {
+	l := f.Load
+	if f.waiting > 0 || l.pinned || !l.gathering.Load() {
+		return
+	}
+	i := slices.Index(l.flights, f)
+	l.flights = slices.Delete(l.flights, i, i+1)
+	if !f.detached {
+		delete(l.table.flights, f.Key)
+	}
+}
