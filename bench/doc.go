@@ -18,6 +18,8 @@
 //   - Memory: bytes an entry beside its key and its value.
 //   - Refusal: what it costs to turn a caller away.
 //
+// Limiters under overload are compared in virtual time, in package overload.
+//
 // # Fairness
 //
 // Every library is called through the same func value, with the same keys, the
