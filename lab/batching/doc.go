@@ -1,0 +1,9 @@
+// Package batching is a folder of examples: package batch and a Guard's
+// batched loads with real drivers. What they do is told at each of them; what
+// they gain is measured by package inserts.
+//
+// The examples take the address of their server from DATABASE_URL or
+// CASSANDRA_HOST. They print nothing that go test would compare by itself,
+// since it would run them on machines without a server; the tests beside them
+// run and compare them.
+package batching
