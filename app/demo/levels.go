@@ -24,8 +24,10 @@ const (
 	// refresh runs.
 	StaleWindow = 2 * time.Second
 
-	// Queue is how many loads may wait for admission.
-	Queue = 256
+	// Queue is how many loads may wait for admission, and MaxWait for how long:
+	// every client of the demo is to get its answer.
+	Queue   = 256
+	MaxWait = 10 * time.Second
 )
 
 // A level is one step of protection, with all the steps before it.
@@ -54,12 +56,13 @@ func levels() []level {
 		{"+ cache", fmt.Sprintf("an answer is kept for %v", TTL), fixed(cache)},
 		{"+ refresh-ahead", fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
 			int(RefreshAhead*100)), fixed(ahead)},
-		{"+ admission", fmt.Sprintf("at most %d calls at once, one for each CPU; the rest waits its turn",
+		{"+ admission", fmt.Sprintf("as many calls at once as the source takes, found by their latency, from %d on, one for each CPU; the rest waits its turn",
 			runtime.GOMAXPROCS(0)), func() (weir.Options, error) {
 			o := ahead
-			l, err := limit.NewConcurrency(limit.ConcurrencyOptions{
-				Limit: runtime.GOMAXPROCS(0),
-				Queue: Queue,
+			l, err := limit.NewAdaptive(limit.AdaptiveOptions{
+				Initial: runtime.GOMAXPROCS(0),
+				Queue:   Queue,
+				MaxWait: MaxWait,
 			})
 			o.Limiter = l
 			return o, err
