@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 )
 
@@ -82,7 +83,7 @@ func (g *Guard[K, V]) scopesOf(rest []missing[K, V]) []any {
 // gatherLocked adds key to the open load of its scope, or opens one, in which
 // case the caller must run it. It refuses a caller that the open load cannot
 // serve in time, see joinLocked. The table's lock must be held.
-func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now instant, d demand, background bool) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
+func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now instant, d admit.Demand, background bool) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
 	if group := g.places.FindLocked(scope, background); group != nil {
 		l := group.Batch.(*inflight.Load[K, outcome[V]])
 		if err := queueLocked(l, d); err != nil {
@@ -95,7 +96,7 @@ func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now in
 		return f, false, nil
 	}
 	l := g.flights.StartOpenLocked(ctx, key, background)
-	l.Until, l.Urgency = d.until, int8(d.priority)
+	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	f = l.Flights()[0]
 	f.Began = now
 	l.Group = g.places.OpenLocked(scope, background, l)

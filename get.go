@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 )
 
@@ -147,9 +148,9 @@ type call[K comparable, V any] struct {
 	ctx context.Context
 	key K
 
-	demand  demand // what it asks of the limiter
-	entered bool   // it has been through the table's lock
-	seq     uint64 // invalidations by tag before it came
+	demand  admit.Demand // what it asks of the limiter
+	entered bool         // it has been through the table's lock
+	seq     uint64       // invalidations by tag before it came
 }
 
 // load starts or joins the load of the key and waits for it. It reports false
@@ -214,7 +215,7 @@ func (c *call[K, V]) refused() error {
 	if c.g.flights.Recursive(c.ctx, c.key) {
 		return ErrRecursive
 	}
-	c.demand = c.g.demand(c.ctx)
+	c.demand = admit.Of(c.ctx, c.g.o.Limiter)
 	return nil
 }
 
@@ -229,13 +230,13 @@ func (c *call[K, V]) enterLocked() {
 // startLocked puts a load for key into the table, or adds key to one that still
 // gathers. It reports whether the caller must run the load, and refuses as
 // gatherLocked does. The table's lock must be held.
-func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now instant, d demand) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
+func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now instant, d admit.Demand) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
 	if g.places != nil {
 		return g.gatherLocked(ctx, key, scope, now, d, false)
 	}
 	l := g.flights.StartLocked(ctx, key, false)
 	l.Seq = g.seq
-	l.Until, l.Urgency = d.until, int8(d.priority)
+	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	f = l.Flights()[0]
 	f.Began = now
 	return f, true, nil

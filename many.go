@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 )
 
@@ -118,7 +119,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	var absentScopes []any
 	var refused []K
 	var turned []turnedKey[K]
-	now, d := g.now(), g.demand(ctx)
+	now, d := g.now(), admit.Of(ctx, g.o.Limiter)
 	scopes := g.scopesOf(ready)
 
 	g.flights.Lock()
@@ -182,10 +183,10 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 
 // startManyLocked puts a load for keys into the table, which nobody can add to.
 // The table's lock must be held.
-func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d demand) *inflight.Load[K, outcome[V]] {
+func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d admit.Demand) *inflight.Load[K, outcome[V]] {
 	l := g.flights.StartManyLocked(ctx, keys, background)
 	l.Seq = g.seq
-	l.Until, l.Urgency = d.until, int8(d.priority)
+	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	for _, f := range l.Flights() {
 		f.Began = now
 	}

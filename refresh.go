@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/limit"
 )
@@ -128,7 +129,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 			entries[i].refreshFrom.Store(now) // for the next one to try
 			skipped++
 		case g.places != nil:
-			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, demand{priority: limit.Background}, true)
+			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, admit.Demand{Priority: limit.Background}, true)
 			if err == nil && first { // a refresh has no deadline to be refused for
 				started = append(started, f.Load)
 				g.refreshing++
@@ -144,7 +145,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 		}
 	}
 	if len(absent) > 0 {
-		l := g.startManyLocked(ctx, absent, true, now, demand{priority: limit.Background})
+		l := g.startManyLocked(ctx, absent, true, now, admit.Demand{Priority: limit.Background})
 		started = append(started, l)
 		g.refreshing++
 	}

@@ -5,7 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/limit"
 )
 
 // A batch is one bulk call and its callers.
@@ -15,14 +17,15 @@ type batch[T, R any] struct {
 	done  chan struct{} // closed once the batch is final, unless its last caller has left
 
 	// The rest is guarded by Batcher.mu.
-	first, last *call[T, R] // in the order in which they came
-	size        int         // of that list
-	waiting     int         // callers that wait
-	demand      demand      // of all callers that ever joined
-	departed    bool        // nobody can join, items are not taken out any more
-	final       bool        // the answers are given, or nobody wants them
-	stuck       bool        // beyond the timeout
-	alone       bool        // an item that is tried again
+	first, last *call[T, R]  // in the order in which they came
+	size        int          // of that list
+	waiting     int          // callers that wait
+	demand      admit.Demand // of all callers that ever joined
+	place       *limit.Place // where it waits for admission; nil before
+	departed    bool         // nobody can join, items are not taken out any more
+	final       bool         // the answers are given, or nobody wants them
+	stuck       bool         // beyond the timeout
+	alone       bool         // an item that is tried again
 }
 
 var _ gather.Batch = (*batch[int, int])(nil)
@@ -37,7 +40,7 @@ func (bt *batch[T, R]) OpenLocked() bool { return !bt.departed && !bt.final }
 func (bt *batch[T, R]) WantedLocked() bool { return bt.waiting > 0 }
 
 // addLocked appends c. Batcher.mu must be held.
-func (bt *batch[T, R]) addLocked(c *call[T, R], d demand) {
+func (bt *batch[T, R]) addLocked(c *call[T, R], d admit.Demand) {
 	c.batch = bt
 	c.prev, c.next = bt.last, nil
 	if bt.last == nil {
@@ -48,7 +51,7 @@ func (bt *batch[T, R]) addLocked(c *call[T, R], d demand) {
 	bt.last = c
 	bt.size++
 	bt.waiting++
-	bt.demand = bt.demand.with(d)
+	bt.demand = bt.demand.With(d)
 }
 
 // removeLocked takes c out. Batcher.mu must be held.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
 	"github.com/weir-go/weir/limit"
 )
@@ -90,14 +91,21 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	if err != nil {
 		return zero, err
 	}
-	d := b.demand(ctx)
+	d := admit.Of(ctx, b.o.Limiter)
 	b.mu.Lock()
 	if err := b.refuseLocked(); err != nil {
 		b.mu.Unlock()
 		return zero, err
 	}
 	c := &call[T, R]{item: item, ctx: ctx}
-	bt, opened := b.joinLocked(c, scope, d)
+	bt, opened, err := b.joinLocked(c, scope, d)
+	if err != nil {
+		b.count.Refused++
+		b.mu.Unlock()
+		return zero, err
+	}
+	b.count.Calls++
+	b.pending++
 	b.mu.Unlock()
 	if opened {
 		go b.run(bt)
@@ -134,8 +142,6 @@ func (b *Batcher[T, R]) refuseLocked() error {
 		b.count.Refused++
 		return &limit.Error{Limiter: b.o.Name, Reason: limit.QueueFull, RetryAfter: b.retryAfterLocked()}
 	}
-	b.count.Calls++
-	b.pending++
 	return nil
 }
 
@@ -156,22 +162,28 @@ func (b *Batcher[T, R]) retryAfterLocked() time.Duration {
 	return min(max(b.took, minRetryAfter), maxRetryAfter)
 }
 
-// joinLocked puts c into the open batch of its scope, or into a new one. b.mu
+// joinLocked puts c into the open batch of its scope, or into a new one. It
+// refuses a caller whose deadline is before that batch could be admitted. b.mu
 // must be held.
-func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any, d demand) (bt *batch[T, R], opened bool) {
+func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any, d admit.Demand) (bt *batch[T, R], opened bool, err error) {
 	if g := b.queue.FindLocked(scope, false); g != nil {
 		bt = g.Batch.(*batch[T, R])
+		if bt.place != nil {
+			if err := bt.place.Join(d.Until, d.Priority); err != nil {
+				return nil, false, err
+			}
+		}
 		bt.addLocked(c, d)
 		b.queue.AddedLocked(g)
-		return bt, false
+		return bt, false, nil
 	}
 	bt = b.newBatchLocked(c, d)
 	bt.group = b.queue.OpenLocked(scope, false, bt)
-	return bt, true
+	return bt, true, nil
 }
 
 // newBatchLocked makes a batch with its first call. b.mu must be held.
-func (b *Batcher[T, R]) newBatchLocked(c *call[T, R], d demand) *batch[T, R] {
+func (b *Batcher[T, R]) newBatchLocked(c *call[T, R], d admit.Demand) *batch[T, R] {
 	bt := &batch[T, R]{done: make(chan struct{})}
 	bt.ctx.init(c.ctx)
 	bt.demand = d

@@ -1,0 +1,75 @@
+// Package admit is what callers who share one call, such as those of a flight
+// or of a batch, together ask of a limiter.
+package admit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A Demand is what may be asked of a limiter for several callers: the latest of
+// their deadlines and the highest of their priorities, so that none is refused
+// on another's account (F3).
+type Demand struct {
+	Until    time.Time // zero: no deadline
+	Priority limit.Priority
+}
+
+// Of returns what one caller brings to l. It asks ctx, which may be the user's
+// code, so no lock may be held. Without a limiter, nil, nobody needs to know.
+func Of(ctx context.Context, l limit.Limiter) Demand {
+	if l == nil {
+		return Demand{}
+	}
+	until, _ := ctx.Deadline()
+	return Demand{Until: until, Priority: limit.PriorityOf(ctx)}
+}
+
+// Outlasts reports whether d has a later deadline than o, or none.
+func (d Demand) Outlasts(o Demand) bool {
+	return !o.Until.IsZero() && (d.Until.IsZero() || d.Until.After(o.Until))
+}
+
+// With returns d with what another caller brings.
+func (d Demand) With(o Demand) Demand {
+	if o.Outlasts(d) {
+		d.Until = o.Until
+	}
+	d.Priority = max(d.Priority, o.Priority)
+	return d
+}
+
+// Revises reports whether refusal, of what was asked, may not hold for d: it
+// was for a deadline and d has a later one, or d has a higher priority.
+func (d Demand) Revises(asked Demand, refusal error) bool {
+	var e *limit.Error
+	if !errors.As(refusal, &e) {
+		return false
+	}
+	return d.Priority > asked.Priority || e.Reason == limit.WaitTooLong && d.Outlasts(asked)
+}
+
+// Context returns the context in which the call asks for its permit, and keeps
+// at up to date. It has the deadline of the callers, for the limiter to judge
+// by, but ends with ctx, the call's own, only: callers with a later deadline
+// may join.
+func (d Demand) Context(ctx context.Context, at *limit.Place) context.Context {
+	if d.Priority != limit.PriorityOf(ctx) {
+		ctx = limit.ContextWithPriority(ctx, d.Priority)
+	}
+	ctx = limit.ContextWithPlace(ctx, at)
+	if d.Until.IsZero() {
+		return ctx
+	}
+	return asking{ctx, d.Until}
+}
+
+type asking struct {
+	context.Context
+	until time.Time
+}
+
+func (a asking) Deadline() (time.Time, bool) { return a.until, true }
