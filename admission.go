@@ -30,7 +30,7 @@ func queueLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) er
 	if l.Queue == nil {
 		return nil
 	}
-	return l.Queue.Join(d.Until, int8(d.Priority))
+	return l.Queue(d.Until, int8(d.Priority))
 }
 
 // raiseLocked notes that l has a joiner with demand d. The table's lock must be
@@ -48,14 +48,6 @@ func (g *Guard[K, V]) turnedAway(key K, refusal error) {
 	g.event(EventRefused, key, refusal)
 }
 
-// A place is where a load stands in the limiter's queue.
-type place struct{ limit.Place }
-
-// Join is [limit.Place.Join]. The limiter's lock is taken under the table's.
-func (p *place) Join(until time.Time, urgency int8) error {
-	return p.Place.Join(until, limit.Priority(urgency))
-}
-
 // admit waits for a permit. It reports false, with err set, if there is none.
 // The limiter is asked again when callers have joined in the meantime for whom
 // its refusal does not hold: those with a later deadline or a higher priority.
@@ -66,9 +58,9 @@ func (r *run[K, V]) admit() bool {
 	}
 	began := r.clock()
 	for {
-		at := &place{}
+		at := new(limit.Place)
 		asked := r.asks(at)
-		permit, err := g.o.Limiter.Acquire(asked.Context(r.l, &at.Place))
+		permit, err := g.o.Limiter.Acquire(asked.Context(r.l, at))
 		if err == nil {
 			r.permit = permit
 			r.queued = r.clock().Sub(began)
@@ -80,11 +72,14 @@ func (r *run[K, V]) admit() bool {
 	}
 }
 
-// asks returns the demand of those who wait now, and says where it is asked.
-func (r *run[K, V]) asks(at *place) admit.Demand {
+// asks returns the demand of those who wait now, and says where others can join
+// them.
+func (r *run[K, V]) asks(at *limit.Place) admit.Demand {
 	r.g.flights.Lock()
 	defer r.g.flights.Unlock()
-	r.l.Queue = at
+	r.l.Queue = func(until time.Time, urgency int8) error { // takes the limiter's lock under the table's
+		return at.Join(until, limit.Priority(urgency))
+	}
 	return admit.Demand{Until: r.l.Until, Priority: limit.Priority(r.l.Urgency)}
 }
 

@@ -11,7 +11,10 @@ import (
 // of one key. Hand it to Acquire with [ContextWithPlace]. The zero Place is
 // ready to use, for one Acquire at a time. It is safe for concurrent use.
 type Place struct {
-	at atomic.Pointer[place] // not a mutex: there is nothing to guard but this
+	// Atomics, not a mutex, which would have to be taken both under and around
+	// a limiter's.
+	at    atomic.Pointer[place]
+	class atomic.Int32 // 1 + the highest class that joined before there was a queue
 }
 
 // A place is a waiter and the limiter in whose queue it is, or was.
@@ -41,11 +44,16 @@ func (p *Place) Wait() (wait time.Duration, queued bool) {
 // it has none). It returns an [*Error] with WaitTooLong if the caller cannot
 // be served in time, and counts that as a refusal. Else the place is moved up
 // to the end of the class of the caller, if that is higher; a RateLimiter has
-// one class for all. Where nothing is queued nothing is refused.
+// one class for all. Where nothing is queued nothing is refused; if that is so
+// because Acquire has not come so far, the class counts once it has.
 func (p *Place) Join(deadline time.Time, class Priority) error {
 	at := p.at.Load()
 	if at == nil {
-		return nil
+		// Either this look or that of set sees what the other has written.
+		p.raise(class)
+		if at = p.at.Load(); at == nil {
+			return nil
+		}
 	}
 	left := forever
 	if !deadline.IsZero() {
@@ -57,12 +65,21 @@ func (p *Place) Join(deadline time.Time, class Priority) error {
 	return nil
 }
 
-// set notes where the caller waits. p may be nil. The mutex of in must be held,
-// so that w is in the queue and in p at once.
-func (p *Place) set(in queuer, w *waiter) {
-	if p != nil {
-		p.at.Store(&place{in, w})
+func (p *Place) raise(class Priority) {
+	c := int32(1 + class.class())
+	for old := p.class.Load(); old < c && !p.class.CompareAndSwap(old, c); old = p.class.Load() {
 	}
+}
+
+// set notes where the caller waits, and returns the highest class that has
+// joined it before, -1 if there is none. p may be nil. The mutex of in must be
+// held, so that w is in the queue and in p at once.
+func (p *Place) set(in queuer, w *waiter) (class int) {
+	if p == nil {
+		return -1
+	}
+	p.at.Store(&place{in, w})
+	return int(p.class.Load()) - 1
 }
 
 // placeKey is of size zero, so that a look-up allocates nothing.

@@ -291,3 +291,24 @@ func TestF3NilPlaceIsNone(t *testing.T) {
 		w.got(t, time.Second)
 	})
 }
+
+// F3: whoever joins a place before its caller has got as far as the queue
+// counts with its class once it has.
+func TestF3JoinBeforeTheQueue(t *testing.T) {
+	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {
+		p := admitted(t, l, t.Context())
+		normal, _ := placed(t, l, limit.Normal)
+		var at limit.Place
+		if err := at.Join(time.Now(), limit.High); err != nil {
+			t.Errorf("Join before the queue = %v; want nil", err)
+		}
+		if err := at.Join(time.Time{}, limit.Low); err != nil {
+			t.Errorf("Join before the queue = %v; want nil", err)
+		}
+		low := start(l, limit.ContextWithPlace(of(t, limit.Low), &at))
+		low.waits(t)
+		p.Release(limit.Success)
+		low.got(t, 0).Release(limit.Success)
+		normal.got(t, 0).Release(limit.Success)
+	})
+}

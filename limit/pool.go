@@ -105,7 +105,10 @@ func (c *pool) acquireSlow(ctx context.Context) (Permit, error) {
 	}
 	w := &waiter{ready: make(chan struct{})}
 	g := c.joinLocked(w, r.class, victim, now)
-	r.place.set(c, w)
+	if class := r.place.set(c, w); class > w.class {
+		c.q.remove(w)
+		c.q.push(w, class)
+	}
 	budget := c.budgetLocked()
 	c.mu.Unlock()
 	g.wake()

@@ -63,11 +63,9 @@ type Load[K comparable, V any] struct {
 	// Overdue likewise: the hard timeout has passed.
 	Until   time.Time
 	Urgency int8
-	// Queue, the owner's too and guarded by Table.mu, is where the load waits
-	// for admission, nil before and after.
-	Queue interface {
-		Join(until time.Time, urgency int8) error
-	}
+	// Queue, the owner's too and guarded by Table.mu, asks where the load waits
+	// for admission to wait along; nil before that.
+	Queue   func(until time.Time, urgency int8) error
 	Overdue bool
 
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
