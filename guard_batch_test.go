@@ -41,6 +41,15 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 	if !slices.Equal(fields, want) {
 		t.Errorf("faults of %v; want %v", fields, want)
 	}
+	// Who names scopes means them to be kept apart.
+	_, err = weir.NewFrom(weir.Source[string, int]{
+		LoadMany:   func(context.Context, []string) (map[string]int, error) { return nil, nil },
+		BatchScope: func(string) any { return nil },
+	}, weir.Options{})
+	var fault *weir.OptionError
+	if !errors.As(err, &fault) || fault.Field != "Source.BatchScope" {
+		t.Errorf("a scope without Options.Batch: %v; want a fault of Source.BatchScope", err)
+	}
 	for _, o := range []weir.Options{
 		{Batch: weir.Batching{Linger: time.Second}},
 		{TTL: time.Hour, StaleIfError: time.Hour, SoftTimeout: time.Second, Batch: weir.Batching{MaxSize: 2, Linger: time.Second}},

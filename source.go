@@ -41,7 +41,8 @@ type Source[K comparable, V any] struct {
 	// LoadMany, also of GetMany. It is the place for the tenant. It is called
 	// on the callers' goroutines and must not block. A key whose scope cannot
 	// be compared, or is unequal to itself, goes alone. Nil: there is one
-	// scope.
+	// scope. Without Options.Batch it is a fault, since nothing would keep the
+	// scopes apart.
 	BatchScope func(K) any
 
 	// Clone copies a value for each call that returns it, for Set, and for the

@@ -53,6 +53,7 @@ func (s Source[K, V]) validate(o Options) error {
 	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
 	c.that(o.Batch.MaxSize == 0 || s.LoadMany != nil, "Source.LoadMany", "nil", "given with Options.Batch")
 	c.that(o.Batch.MaxSize == 0 || s.LoadEntry == nil, "Source.LoadEntry", "given", "nil with Options.Batch, as LoadMany cannot say what it says")
+	c.that(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
 	return errors.Join(c...)
 }
 
