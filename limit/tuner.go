@@ -28,8 +28,8 @@ const (
 
 	lowShare   = 0.93 // of the knee: the limit of a low window
 	highShare  = 0.3  // of the knee, by the slope, that a high window is above it
-	probeEvery = 4    // level windows between a low and a high one, times the slope, at most
-	slopeEvery = 2.0  // times
+	probeEvery = 4    // windows from one of these to the next, times the slope, which counts
+	slopeEvery = 2.0  // as that at most
 	againNoise = 0.75 // standard errors below the curve times the slope, after which a high window is followed by another
 
 	loadGain    = 0.1 // by which the running load follows a window's
@@ -58,7 +58,7 @@ type tuner struct {
 	dry            bool    // the limit is not enforced
 
 	limit    int     // now
-	want     float64 // limit of a high window
+	want     float64 // limit of a window that is no probe
 	inFlight int
 	moved    time.Duration // when inFlight last changed
 
@@ -71,8 +71,8 @@ type tuner struct {
 	load    float64 // running mean of the calls in progress
 	full    float64 // running mean of the share of time at the limit
 	probing bool    // this window is a low or a high one
-	lowNext bool    // the last one was a low one
-	level   int     // windows since then
+	wasLow  bool    // the last of them was a low one
+	level   int     // windows since it
 	flats   int     // windows in a row in which the limit grew
 	bent    bool    // a knee has been seen
 
@@ -263,7 +263,7 @@ func (t *tuner) move(now time.Duration, s summary) {
 // not found out over minutes.
 func (t *tuner) alternate(now time.Duration, want float64) {
 	t.level++
-	again := t.probing && !t.lowNext && t.miss < -againNoise*t.curve.slope
+	again := t.probing && !t.wasLow && t.miss < -againNoise*t.curve.slope
 	if t.probing {
 		t.level = 0
 	}
@@ -272,9 +272,9 @@ func (t *tuner) alternate(now time.Duration, want float64) {
 	if !due && !again {
 		return
 	}
-	t.probing, t.lowNext = true, !t.lowNext && !again
+	t.probing, t.wasLow = true, !t.wasLow && !again
 	level := math.Round(t.want)
-	if t.lowNext && level >= 2 {
+	if t.wasLow && level >= 2 {
 		t.set(now, min(t.curve.knee*lowShare, level-1))
 	} else {
 		t.set(now, max(t.curve.knee*(1+highShare/t.curve.slope), level+1))

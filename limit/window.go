@@ -10,7 +10,7 @@ const (
 	firstSkip    = 3                    // times the first limit: calls not measured at first, as the shortest end first
 	minSamples   = 30                   // of a window, and at least
 	windowSize   = 3                    // times the limit
-	minGrowing   = 12                   // in place of minSamples before a knee was seen
+	minFirst     = 12                   // in place of minSamples before a knee was seen
 	minWindow    = 5 * time.Millisecond // so that a pause of the scheduler is not all of one
 	settleChange = 0.04                 // of the limit: after a greater change the source gets time to settle
 	outlier      = 6.0                  // times the last mean: more counts as that
@@ -130,7 +130,7 @@ func (t *tuner) measure(now, held time.Duration) {
 	w.squares += x * x
 	need := minSamples
 	if !t.bent {
-		need = minGrowing
+		need = minFirst
 	}
 	if w.n >= max(need, windowSize*t.limit) && now-w.from >= minWindow {
 		t.decide(now)
