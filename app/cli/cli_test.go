@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/cli"
+	"github.com/weir-go/weir/app/command"
 )
 
 // A session is one run of the command line, and what came of it.
@@ -53,7 +54,7 @@ func (o *output) String() string {
 func newSession() *session { return &session{signals: make(chan os.Signal, 2)} }
 
 func (s *session) run(args ...string) int {
-	return cli.Main(cli.Env{
+	return cli.Main(command.Env{
 		Args:    args,
 		Stdout:  &s.stdout,
 		Stderr:  &s.stderr,
@@ -80,8 +81,8 @@ func TestHelp(t *testing.T) {
 		}},
 	} {
 		s := newSession()
-		if code := s.run(tt.args...); code != cli.ExitOK {
-			t.Errorf("%v: exit code %d; want %d; stderr: %s", tt.args, code, cli.ExitOK, s.stderr.String())
+		if code := s.run(tt.args...); code != command.ExitOK {
+			t.Errorf("%v: exit code %d; want %d; stderr: %s", tt.args, code, command.ExitOK, s.stderr.String())
 		}
 		text := strings.Join(strings.Fields(s.stdout.String()), " ")
 		for _, part := range tt.want {
@@ -122,8 +123,8 @@ func TestWrongUsage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSession()
-			if code := s.run(strings.Fields(tt.args)...); code != cli.ExitUsage {
-				t.Errorf("exit code %d; want %d", code, cli.ExitUsage)
+			if code := s.run(strings.Fields(tt.args)...); code != command.ExitUsage {
+				t.Errorf("exit code %d; want %d", code, command.ExitUsage)
 			}
 			got := strings.Split(strings.TrimSpace(s.stderr.String()), "\n")
 			if len(got) != len(tt.want)+1 || !strings.Contains(got[len(got)-1], "--help") {

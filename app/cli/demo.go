@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/demo"
 	"github.com/weir-go/weir/app/demo/pgtable"
 	"github.com/weir-go/weir/app/demo/source"
@@ -21,10 +22,10 @@ import (
 // ends; every client has two of the process's file descriptors; every key's
 // answer is worked out beforehand.
 var (
-	durationSpan = span[time.Duration]{500 * time.Millisecond, 10 * time.Minute}
-	clientSpan   = span[int]{1, 10_000}
-	keySpan      = span[int]{1, 4096}
-	rowSpan      = span[int]{1000, 100_000_000}
+	durationSpan = command.Span[time.Duration]{Least: 500 * time.Millisecond, Most: 10 * time.Minute}
+	clientSpan   = command.Span[int]{Least: 1, Most: 10_000}
+	keySpan      = command.Span[int]{Least: 1, Most: 4096}
+	rowSpan      = command.Span[int]{Least: 1000, Most: 100_000_000}
 )
 
 // seed is that of the order in which keys are asked for.
@@ -32,10 +33,10 @@ const seed = 1
 
 // bounds are the variables of the flags' help.
 var bounds = kong.Vars{
-	"durations": durations(durationSpan),
-	"clients":   numbers(clientSpan),
-	"keys":      numbers(keySpan),
-	"rows":      numbers(rowSpan),
+	"durations": command.Durations(durationSpan),
+	"clients":   command.Numbers(clientSpan),
+	"keys":      command.Numbers(keySpan),
+	"rows":      command.Numbers(rowSpan),
 }
 
 // demoCmd is weir demo.
@@ -73,15 +74,15 @@ type demoPlan struct {
 
 // plan reads the flags, and says all that is wrong with them.
 func (c *demoCmd) plan() (demoPlan, error) {
-	var f faults
+	var f command.Faults
 	p := demoPlan{
-		duration: f.duration("duration", c.Duration, durationSpan),
-		clients:  f.number("clients", c.Clients, clientSpan),
-		keys:     f.number("keys", c.Keys, keySpan),
-		rows:     f.number("rows", c.Rows, rowSpan),
+		duration: f.Duration("duration", c.Duration, durationSpan),
+		clients:  f.Number("clients", c.Clients, clientSpan),
+		keys:     f.Number("keys", c.Keys, keySpan),
+		rows:     f.Number("rows", c.Rows, rowSpan),
 	}
 	if p.rows > 0 && p.rows < p.keys {
-		f.add("rows", c.Rows, fmt.Sprintf("at least one for each of the %d keys", p.keys))
+		f.Add("rows", c.Rows, fmt.Sprintf("at least one for each of the %d keys", p.keys))
 	}
 	if c.Postgres != nil {
 		server, err := pgtable.Parse(*c.Postgres)
@@ -92,19 +93,19 @@ func (c *demoCmd) plan() (demoPlan, error) {
 		p.server = &server
 	}
 	if len(f) > 0 {
-		return demoPlan{}, &usageError{command: "weir demo", faults: f}
+		return demoPlan{}, &command.UsageError{Command: "weir demo", Faults: f}
 	}
 	return p, nil
 }
 
 // Run is the command. The report is written last, when there is nothing left
 // to clean up.
-func (c *demoCmd) Run(r *run) error {
+func (c *demoCmd) Run(r *command.Run) error {
 	p, err := c.plan()
 	if err != nil {
 		return err
 	}
-	progress := terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
+	progress := r.Progress()
 	defer progress.Close()
 
 	started := time.Now().UTC()
@@ -112,7 +113,7 @@ func (c *demoCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	res, err := demo.Run(r.ctx, demo.Config{
+	res, err := demo.Run(r.Context, demo.Config{
 		Source:   src,
 		Clients:  p.clients,
 		Keys:     p.keys,
@@ -122,7 +123,7 @@ func (c *demoCmd) Run(r *run) error {
 	})
 	dropErr := drop()
 	if err == nil {
-		err = context.Cause(r.ctx) // the signal came last, and was heard all the same
+		err = context.Cause(r.Context) // the signal came last, and was heard all the same
 	}
 	if err != nil {
 		return errors.Join(err, dropErr)
@@ -132,7 +133,7 @@ func (c *demoCmd) Run(r *run) error {
 }
 
 // write writes the report to standard output.
-func (c *demoCmd) write(r *run, rep *report.Report) error {
+func (c *demoCmd) write(r *command.Run, rep *report.Report) error {
 	if c.JSON {
 		return rep.JSON(r.Stdout)
 	}
@@ -144,17 +145,17 @@ func (c *demoCmd) write(r *run, rep *report.Report) error {
 
 // source makes what the demo calls: the renderer, or a table. Drop takes away
 // what was made for it.
-func (p demoPlan) source(r *run, progress *terminal.Progress) (_ source.Source, work string, drop func() error, err error) {
+func (p demoPlan) source(r *command.Run, progress *terminal.Progress) (_ source.Source, work string, drop func() error, err error) {
 	if p.server == nil {
 		return tile.Source{}, fmt.Sprintf("a map tile of %d × %d pixels rendered as PNG", tile.Size, tile.Size),
 			func() error { return nil }, nil
 	}
 	var written atomic.Int64 // an atomic, as the progress is drawn by another goroutine
 	progress.Start("writing the table", func() string { return fmt.Sprintf("%d of %d rows", written.Load(), p.rows) })
-	table, err := pgtable.Create(r.ctx, *p.server, pgtable.Options{
+	table, err := pgtable.Create(r.Context, *p.server, pgtable.Options{
 		Rows:     p.rows,
 		Keys:     p.keys,
-		Created:  func(schema string) { r.end.leaves("schema " + schema) },
+		Created:  func(schema string) { r.Leaves("schema " + schema) },
 		Progress: func(done int) { written.Store(int64(done)) },
 	})
 	if err != nil {
@@ -164,11 +165,11 @@ func (p demoPlan) source(r *run, progress *terminal.Progress) (_ source.Source, 
 	return table, fmt.Sprintf("an aggregate over a shop's share of %d orders in PostgreSQL", p.rows), func() error {
 		progress.Start("dropping schema "+table.Schema(), func() string { return "" })
 		// An interrupt does not stop this: it is what an interrupt waits for.
-		if err := table.Drop(context.WithoutCancel(r.ctx)); err != nil {
+		if err := table.Drop(context.WithoutCancel(r.Context)); err != nil {
 			return err
 		}
 		progress.Done("done")
-		r.end.leaves("")
+		r.Leaves("")
 		return nil
 	}, nil
 }

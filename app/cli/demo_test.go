@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/app/cli"
+	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/demo/pgtable"
 	"github.com/weir-go/weir/app/internal/pgtest"
 	"github.com/weir-go/weir/app/report"
@@ -22,8 +22,8 @@ var small = []string{"demo", "--duration", "500ms", "--clients", "4", "--keys", 
 
 func TestDemoJSON(t *testing.T) {
 	s := newSession()
-	if code := s.run(append(small, "--json")...); code != cli.ExitOK {
-		t.Fatalf("exit code %d; want %d; stderr: %s", code, cli.ExitOK, s.stderr.String())
+	if code := s.run(append(small, "--json")...); code != command.ExitOK {
+		t.Fatalf("exit code %d; want %d; stderr: %s", code, command.ExitOK, s.stderr.String())
 	}
 	checkJSON(t, s, "tile")
 }
@@ -60,8 +60,8 @@ func checkJSON(t *testing.T, s *session, source string) {
 
 func TestDemoTableWithoutATerminal(t *testing.T) {
 	s := newSession()
-	if code := s.run(small...); code != cli.ExitOK {
-		t.Fatalf("exit code %d; want %d; stderr: %s", code, cli.ExitOK, s.stderr.String())
+	if code := s.run(small...); code != command.ExitOK {
+		t.Fatalf("exit code %d; want %d; stderr: %s", code, command.ExitOK, s.stderr.String())
 	}
 	for _, part := range []string{"requests", "p50", "p99", "slowest", "failed", "calls at", "most at", "+ admission", "█"} {
 		if !strings.Contains(s.stdout.String(), part) {
@@ -83,8 +83,8 @@ func TestDemoInterrupted(t *testing.T) {
 			s.stderr.on("level 1 of 5", func() { s.signals <- sig })
 			start := time.Now()
 			code := s.run("demo", "--duration", "500ms", "--clients", "4", "--keys", "3")
-			if code != cli.ExitFailed {
-				t.Errorf("exit code %d; want %d", code, cli.ExitFailed)
+			if code != command.ExitFailed {
+				t.Errorf("exit code %d; want %d", code, command.ExitFailed)
 			}
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("took %v; want it to end at the signal", took)
@@ -116,8 +116,8 @@ func TestDemoPostgresUnreachable(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	s := newSession()
-	if code := s.run("demo", "--postgres", "postgres://me:s3cret@"+addr+"/db"); code != cli.ExitFailed {
-		t.Errorf("exit code %d; want %d", code, cli.ExitFailed)
+	if code := s.run("demo", "--postgres", "postgres://me:s3cret@"+addr+"/db"); code != command.ExitFailed {
+		t.Errorf("exit code %d; want %d", code, command.ExitFailed)
 	}
 	want := "weir: PostgreSQL at " + addr + ": cannot connect: connection refused; nothing listens there\n"
 	if s.stderr.String() != want || s.stdout.String() != "" {
@@ -142,8 +142,8 @@ func dropped(t *testing.T, s *session) {
 func TestDemoPostgres(t *testing.T) {
 	url := pgtest.URL(t)
 	s := newSession()
-	if code := s.run(append(small, "--json", "--postgres", url)...); code != cli.ExitOK {
-		t.Fatalf("exit code %d; want %d; stderr: %s", code, cli.ExitOK, s.stderr.String())
+	if code := s.run(append(small, "--json", "--postgres", url)...); code != command.ExitOK {
+		t.Fatalf("exit code %d; want %d; stderr: %s", code, command.ExitOK, s.stderr.String())
 	}
 	checkJSON(t, s, "postgres")
 	dropped(t, s)
@@ -157,8 +157,8 @@ func TestDemoPostgresInterrupted(t *testing.T) {
 			before := runtime.NumGoroutine()
 			s := newSession()
 			s.stderr.on(step, func() { s.signals <- os.Interrupt }) // when that step is done
-			if code := s.run(append(small, "--postgres", url)...); code != cli.ExitFailed {
-				t.Errorf("exit code %d; want %d", code, cli.ExitFailed)
+			if code := s.run(append(small, "--postgres", url)...); code != command.ExitFailed {
+				t.Errorf("exit code %d; want %d", code, command.ExitFailed)
 			}
 			if s.stdout.String() != "" || !strings.HasSuffix(s.stderr.String(), "\nweir: interrupted\n") {
 				t.Errorf("stdout = %q, stderr = %q; want nothing, and a last line that says so", s.stdout.String(), s.stderr.String())

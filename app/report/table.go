@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
-	"strconv"
+	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/weir-go/weir/app/figures"
 )
 
 // Style is how a table looks. The zero Style is plain text, 80 columns wide.
@@ -19,12 +19,8 @@ type Style struct {
 // MinWidth is the narrowest table, and that of output that is no terminal.
 const MinWidth = 80
 
-// Wider lines than maxWidth, or columns further apart than maxGap, are hard
-// to follow.
-const (
-	maxWidth = 120
-	maxGap   = 3
-)
+// Wider lines than maxWidth are hard to follow.
+const maxWidth = 120
 
 const (
 	bold  = "\x1b[1m"
@@ -50,9 +46,9 @@ func (r *Report) Table(w io.Writer, s Style) error {
 }
 
 func (r *Report) intro(b *strings.Builder) {
-	fmt.Fprintf(b, "One call: %s, about %s.\n", r.Work, ms(r.CallMS))
+	fmt.Fprintf(b, "One call: %s, about %s.\n", r.Work, figures.Millis(r.CallMS))
 	fmt.Fprintf(b, "%s clients ask for %s keys, some far more often than others,\n%gs a level, each from a cold start.\n",
-		count(int64(r.Clients)), count(int64(r.Keys)), r.LevelS)
+		figures.Count(int64(r.Clients)), figures.Count(int64(r.Keys)), r.LevelS)
 	fmt.Fprintf(b, "%s, %s/%s, %d CPUs.\n", r.Machine.Go, r.Machine.OS, r.Machine.Arch, r.Machine.GOMAXPROCS)
 }
 
@@ -63,14 +59,14 @@ var columns = []struct {
 	cell         func(*Level) string
 }{
 	{"", "level", func(l *Level) string { return l.Name }},
-	{"", "requests", func(l *Level) string { return count(l.Requests) }},
-	{"requests", "a second", func(l *Level) string { return rate(l.PerSecond) }},
+	{"", "requests", func(l *Level) string { return figures.Count(l.Requests) }},
+	{"requests", "a second", func(l *Level) string { return figures.Rate(l.PerSecond) }},
 	{"", "p50", func(l *Level) string { return l.time(l.P50MS) }},
 	{"", "p99", func(l *Level) string { return l.time(l.P99MS) }},
 	{"", "slowest", func(l *Level) string { return l.time(l.SlowestMS) }},
-	{"", "failed", func(l *Level) string { return count(l.Failures) }},
-	{"calls at", "source", func(l *Level) string { return count(l.Calls) }},
-	{"most at", "once", func(l *Level) string { return count(int64(l.MostAtOnce)) }},
+	{"", "failed", func(l *Level) string { return figures.Count(l.Failures) }},
+	{"calls at", "source", func(l *Level) string { return figures.Count(l.Calls) }},
+	{"most at", "once", func(l *Level) string { return figures.Count(int64(l.MostAtOnce)) }},
 }
 
 // levels writes the table. What the width leaves free goes between the
@@ -88,21 +84,10 @@ func (r *Report) levels(b *strings.Builder, s Style) {
 		rows = append(rows, row)
 	}
 
-	widths, sum := make([]int, len(columns)), 0
-	for c := range columns {
-		for _, row := range rows {
-			widths[c] = max(widths[c], utf8.RuneCountInString(row[c]))
-		}
-		sum += widths[c]
-	}
-	gap := min(max(1, (s.Width-sum)/(len(columns)-1)), maxGap)
-	for i, row := range rows {
-		var line strings.Builder
-		line.WriteString(pad(row[0], -widths[0]))
-		for c := 1; c < len(row); c++ {
-			line.WriteString(pad(row[c], gap+widths[c]))
-		}
-		text := strings.TrimRight(line.String(), " ")
+	right := slices.Repeat([]bool{true}, len(columns))
+	right[0] = false
+	for i, lines := range figures.Columns(rows, right, s.Width) {
+		text := strings.Join(lines, "\n")
 		if i < 2 {
 			text = s.paint(bold, text)
 		}
@@ -120,13 +105,13 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 	for _, l := range r.Levels {
 		top = max(top, l.Ratio)
 		names = max(names, utf8.RuneCountInString(l.Name))
-		numbers = max(numbers, utf8.RuneCountInString(times(l.Ratio)))
+		numbers = max(numbers, utf8.RuneCountInString(figures.Times(l.Ratio)))
 	}
 	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("requests a second, %s = 1", r.Levels[0].Name)))
 	room := s.Width - names - numbers - 3
 	for _, l := range r.Levels {
-		fmt.Fprintf(b, "%s %s %s\n", pad(l.Name, -names), pad(times(l.Ratio), numbers),
-			s.paint(green, bar(l.Ratio/top, room)))
+		fmt.Fprintf(b, "%s %s %s\n", figures.Pad(l.Name, -names), figures.Pad(figures.Times(l.Ratio), numbers),
+			s.paint(green, figures.Bar(l.Ratio/top, room)))
 	}
 }
 
@@ -136,12 +121,12 @@ func (r *Report) notes(b *strings.Builder) {
 	if renew := r.RenewS(); r.TTLS > 0 && renew > r.TTLS/2 {
 		fmt.Fprintf(b, "\nIt takes %s to renew all %s keys, and they are kept for %s. As busy as\n"+
 			"this machine is now, fewer --keys show more.\n",
-			ms(1000*renew), count(int64(r.Keys)), ms(1000*r.TTLS))
+			figures.Millis(1000*renew), figures.Count(int64(r.Keys)), figures.Millis(1000*r.TTLS))
 	}
 	for _, l := range r.Levels {
 		if l.Failures > 0 {
 			fmt.Fprintf(b, "\n%s: %s of %s requests failed, the first with\n  %s\n",
-				l.Name, count(l.Failures), count(l.Requests), oneLine(l.FirstFailure))
+				l.Name, figures.Count(l.Failures), figures.Count(l.Requests), figures.OneLine(l.FirstFailure))
 		}
 	}
 }
@@ -159,82 +144,5 @@ func (l *Level) time(v float64) string {
 	if l.Requests == l.Failures {
 		return "-"
 	}
-	return ms(v)
-}
-
-// pad fills s with blanks to |width| columns, on the left if width is
-// positive, on the right if it is negative.
-func pad(s string, width int) string {
-	blanks := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(s)))
-	if width < 0 {
-		return s + blanks
-	}
-	return blanks + s
-}
-
-// bar draws share, 0 to 1, of room columns, to an eighth of a column. A share
-// above 0 is never invisible.
-func bar(share float64, room int) string {
-	eighths := int(math.Round(share * float64(room) * 8))
-	if share > 0 {
-		eighths = max(eighths, 1)
-	}
-	s := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		s += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return s
-}
-
-// ms writes a time of v milliseconds with three digits at most.
-func ms(v float64) string {
-	switch {
-	case v == 0:
-		return "0 ms"
-	case v < 0.9995:
-		return digits(v*1000) + " µs"
-	case v < 999.5:
-		return digits(v) + " ms"
-	default:
-		return digits(v/1000) + " s"
-	}
-}
-
-// rate writes a number a second: whole from 10 on.
-func rate(v float64) string {
-	if v < 9.95 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return count(int64(math.Round(v)))
-}
-
-// times writes a ratio.
-func times(v float64) string { return "×" + rate(v) }
-
-// oneLine writes s without control characters, which could come from a server
-// and mean something to the terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// digits writes v with one decimal below ten, otherwise as a whole number.
-func digits(v float64) string {
-	if v < 9.95 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
-}
-
-// count writes n with a comma between thousands.
-func count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return figures.Millis(v)
 }

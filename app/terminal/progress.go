@@ -42,6 +42,9 @@ func NewProgress(w io.Writer, live bool, width int) *Progress {
 	return &Progress{w: w, live: live, width: width}
 }
 
+// Nothing returns a Progress that shows nothing.
+func Nothing() *Progress { return NewProgress(io.Discard, false, 0) }
+
 // Start begins a step, and ends the one before it. Detail says how far the
 // step is; it is called from another goroutine until Done or Close.
 func (p *Progress) Start(name string, detail func() string) {

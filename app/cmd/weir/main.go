@@ -6,8 +6,9 @@ import (
 	"os"
 
 	"github.com/weir-go/weir/app/cli"
+	"github.com/weir-go/weir/app/command"
 )
 
 func main() {
-	os.Exit(cli.Main(cli.OS()))
+	os.Exit(cli.Main(command.OS()))
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -14,17 +14,18 @@ var ErrInterrupted = errors.New("interrupted")
 // An ending watches for signals while a command runs. Its goroutine starts in
 // interruptible; stop ends it and waits for it.
 type ending struct {
-	cancel context.CancelCauseFunc
-	quit   chan struct{}
-	done   chan struct{}
+	program string
+	cancel  context.CancelCauseFunc
+	quit    chan struct{}
+	done    chan struct{}
 
 	mu   sync.Mutex
 	left string // guarded by mu; what a second signal would leave behind
 }
 
-func (e Env) interruptible(ctx context.Context) (context.Context, *ending) {
+func (e Env) interruptible(ctx context.Context, program string) (context.Context, *ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &ending{cancel: cancel, quit: make(chan struct{}), done: make(chan struct{})}
+	w := &ending{program: program, cancel: cancel, quit: make(chan struct{}), done: make(chan struct{})}
 	go w.watch(e)
 	return ctx, w
 }
@@ -39,7 +40,7 @@ func (w *ending) watch(e Env) {
 	}
 	select {
 	case <-e.Signals:
-		fmt.Fprintln(e.Stderr, "weir: interrupted again, and ended at once"+w.leftBehind())
+		fmt.Fprintln(e.Stderr, w.program+": interrupted again, and ended at once"+w.leftBehind())
 		e.Exit(ExitFailed)
 	case <-w.quit:
 	}

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestFirstSignalEndsTheContextSecondTheProgram(t *testing.T) {
 			var exits []int
 			signals := make(chan os.Signal, 2)
 			e := Env{Stderr: &stderr, Signals: signals, Exit: func(code int) { exits = append(exits, code) }}
-			ctx, end := e.interruptible(t.Context())
+			ctx, end := e.interruptible(t.Context(), "weir")
 			end.leaves(tt.leaves)
 
 			signals <- os.Interrupt
@@ -40,7 +40,7 @@ func TestFirstSignalEndsTheContextSecondTheProgram(t *testing.T) {
 func TestStopWithoutASignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := Env{Signals: make(chan os.Signal)}
-		ctx, end := e.interruptible(t.Context())
+		ctx, end := e.interruptible(t.Context(), "weir")
 		end.stop() // the bubble fails if the watcher stays
 		if got := context.Cause(ctx); got == nil || got == ErrInterrupted {
 			t.Errorf("cause after stop = %v; want the end, and no interrupt", got)

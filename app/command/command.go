@@ -1,0 +1,166 @@
+// Package command is what command lines have in common: what they write where,
+// faults that are told all at once, exit codes, and what happens when they are
+// interrupted. The grammar is kong's.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/app/terminal"
+)
+
+// The exit codes.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // what was asked for could not be done, or was interrupted
+	ExitUsage  = 2 // what was asked for is not understood
+)
+
+// An Env is what the program has from its surroundings. All fields are
+// needed.
+type Env struct {
+	Args   []string  // without the program's name
+	Stdout io.Writer // results
+	Stderr io.Writer // progress, and what goes wrong
+	Getenv func(string) string
+
+	// Signals brings the signals that ask the program to end. The first one
+	// ends the command in good order, the second calls Exit.
+	Signals <-chan os.Signal
+	Exit    func(code int)
+}
+
+// OS returns the Env of the process. It takes over the signals that ask it to
+// end; a reader of its output that goes away is an error of the write, and no
+// longer the death of the process.
+func OS() Env {
+	signals := make(chan os.Signal, 2) // room for both that count
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	return Env{
+		Args:    os.Args[1:],
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		Getenv:  os.Getenv,
+		Signals: signals,
+		Exit:    os.Exit,
+	}
+}
+
+// A Program is a command line. The grammar's commands have the method
+// Run(*command.Run) error.
+type Program struct {
+	Name    string
+	About   string
+	Grammar any       // a pointer to a struct with kong's tags
+	Vars    kong.Vars // of the flags' help
+}
+
+// Main runs one command line and returns its exit code. Nothing that it
+// started outlives it.
+func Main(e Env, p Program) int {
+	var helped bool
+	parser, err := kong.New(p.Grammar,
+		kong.Name(p.Name),
+		kong.Description(p.About),
+		kong.Writers(e.Stdout, e.Stderr),
+		kong.Exit(func(int) { helped = true }), // kong leaves after --help only
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: terminal.DefaultWidth}),
+		kong.ValueFormatter(helpText),
+		p.Vars,
+	)
+	if err != nil {
+		panic(fmt.Sprintf("command: the grammar is wrong: %v", err))
+	}
+	line, err := parser.Parse(e.Args)
+	if helped {
+		return ExitOK
+	}
+	if err != nil {
+		return e.fail(p.Name, &UsageError{Command: p.Name, Faults: []error{err}})
+	}
+	ctx, end := e.interruptible(context.Background(), p.Name)
+	defer end.stop()
+	return e.fail(p.Name, line.Run(&Run{Env: e, Context: ctx, end: end}))
+}
+
+// A Run is what a command gets to work with.
+type Run struct {
+	Env
+	Context context.Context // ends, with ErrInterrupted, at the first signal
+
+	end *ending
+}
+
+// Leaves says what would be left behind if the program ended at once, for
+// whoever interrupts it twice; "" means nothing.
+func (r *Run) Leaves(what string) { r.end.leaves(what) }
+
+// Progress returns a Progress on standard error.
+func (r *Run) Progress() *terminal.Progress {
+	return terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
+}
+
+// fail writes what went wrong, line by line, and returns the exit code for it.
+func (e Env) fail(program string, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if usage, ok := errors.AsType[*UsageError](err); ok {
+		for _, fault := range usage.Faults {
+			e.complain(usage.Command, fault)
+		}
+		fmt.Fprintf(e.Stderr, "Run \"%s --help\" for the flags and their bounds.\n", usage.Command)
+		return ExitUsage
+	}
+	for _, fault := range lines(err) {
+		e.complain(program, fault)
+	}
+	return ExitFailed
+}
+
+func (e Env) complain(who string, err error) {
+	fmt.Fprintf(e.Stderr, "%s: %s\n", who, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// lines takes joined errors apart. Of those that say that the program was
+// interrupted one is enough.
+func lines(err error) []error {
+	var all []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			all = append(all, lines(err)...)
+		}
+	} else {
+		all = append(all, err)
+	}
+	var out []error
+	var interrupted bool
+	for _, err := range all {
+		if errors.Is(err, ErrInterrupted) {
+			if interrupted {
+				continue
+			}
+			interrupted, err = true, ErrInterrupted
+		}
+		out = append(out, err)
+	}
+	return out
+}
+
+// A UsageError is a command line that cannot be run: exit code 2.
+type UsageError struct {
+	Command string // whose help says more
+	Faults  []error
+}
+
+func (e *UsageError) Error() string { return errors.Join(e.Faults...).Error() }
