@@ -1,5 +1,7 @@
 # Thin on purpose: whatever has logic is Go, in tools/ and lab/.
 
+ENGINES = postgres cassandra nginx ab wrk hey
+
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
@@ -8,14 +10,14 @@ demo: ## see it work, with nothing else installed
 
 test: ## everything: all gates, all tests, with the engines they need
 	go run ./tools/gate check
-	go run ./lab/cmd/with --install postgres -- go run ./tools/gate tests
+	go run ./lab/cmd/with --install $(ENGINES) -- go run ./tools/gate tests
 
 core: ## the core alone, in seconds
 	GOWORK=off go vet ./...
 	GOWORK=off go test ./...
 
 race: ## every module's tests under the race detector
-	go run ./lab/cmd/with --install postgres -- go run ./tools/gate race
+	go run ./lab/cmd/with --install $(ENGINES) -- go run ./tools/gate race
 
 fuzz: ## every fuzz target for a while
 	go run ./tools/gate fuzz

@@ -16,17 +16,24 @@
 // neither happens, because the program was killed, the kernel ends the engine
 // (on Linux) and the next start removes its folder.
 //
+// [Cassandra] and [Nginx] are had the same way; [Command] runs the tools that
+// make load (ab, wrk, hey).
+//
 // # Where the programs come from
 //
-// Postgres takes what is installed: the search path, Debian's
-// /usr/lib/postgresql, and what [Install] fetched before. It installs nothing
-// itself. A missing engine is a [*MissingError], which names the Debian
-// package.
+// What is installed is taken: the search path, Debian's folders, and what
+// [Install] fetched before. Starting installs nothing. A missing engine or
+// tool is a [*MissingError], which names the Debian package.
+//
+// Install takes Debian's packages as root and fetches them into a cache
+// otherwise; PostgreSQL and Cassandra's jars are on Maven Central, too. Set
+// WEIR_MAVEN to the base address of a mirror of it to fetch from there. The
+// digests are in this package, so a mirror need not be trusted.
 //
 // # Tests
 //
-// `go run ./lab/cmd/with postgres -- go test ./...` starts the engines it is
-// told, puts the address of each in WEIR_TEST_<ENGINE>, and sets
+// `go run ./lab/cmd/with postgres cassandra -- go test ./...` starts the
+// engines it is told, puts the address of each in WEIR_TEST_<ENGINE>, and sets
 // WEIR_TEST_ENGINES=required: a test that needs an engine then fails, instead
 // of being skipped, when it is missing.
 package engine

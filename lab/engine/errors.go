@@ -8,19 +8,23 @@ import (
 // ErrMissing is what a [*MissingError] is.
 var ErrMissing = errors.New("engine: not installed")
 
-// ErrUnknown is returned by [Start] and [Install] for a name that is no
-// engine's.
+// ErrUnknown is returned by [Start], [Install], [Installed] and [Command] for
+// a name that is not among [Names].
 var ErrUnknown = errors.New("engine: unknown engine")
 
-// A MissingError says that an engine's programs are not on this machine. It
-// matches [ErrMissing].
+// A MissingError says that the programs of an engine or a tool are not on this
+// machine. It matches [ErrMissing].
 type MissingError struct {
-	Engine  string // as in [Start]
-	Package string // the Debian package that has it
+	Engine  string // as in [Names]
+	Package string // the Debian package that has it, or for Cassandra the Java that it needs
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("engine: %s is not installed; on Debian: apt-get install %s", e.Engine, e.Package)
+	how := "on Debian: apt-get install " + e.Package
+	if e.Engine == "cassandra" { // Debian does not have it
+		how = "it needs Java 17, on Debian: apt-get install " + e.Package + ", and its jars, which only Install brings"
+	}
+	return fmt.Sprintf("engine: %s is not installed; %s; or anywhere: go run ./lab/cmd/with --install %[1]s -- true", e.Engine, how)
 }
 
 // Is reports whether target is [ErrMissing].

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,7 +25,7 @@ import (
 // in it.
 type jar struct {
 	name    string            // engine and version, the name of its folder in the cache
-	url     string            // %s stands for the architecture, twice
+	path    string            // on Maven Central; %s stands for the architecture, twice
 	arch    map[string]string // GOARCH to Maven's name
 	digests map[string]string // GOARCH to the file's SHA-256
 }
@@ -35,7 +36,7 @@ type jar struct {
 // against a digest from the same place.
 var postgresJar = jar{
 	name: "postgres-17.11.0",
-	url: "https://repo1.maven.org/maven2/io/zonky/test/postgres/" +
+	path: "io/zonky/test/postgres/" +
 		"embedded-postgres-binaries-linux-%s/17.11.0/embedded-postgres-binaries-linux-%[1]s-17.11.0.jar",
 	arch: map[string]string{"amd64": "amd64", "arm64": "arm64v8"},
 	digests: map[string]string{
@@ -44,9 +45,9 @@ var postgresJar = jar{
 	},
 }
 
-// folder returns where the fetched programs are kept. Root's are where the
+// cacheFolder is where the fetched programs are kept. Root's are where the
 // unprivileged user can read them.
-func (j jar) folder() string {
+func cacheFolder() string {
 	base := "/var/cache"
 	if os.Geteuid() != 0 {
 		var err error
@@ -54,8 +55,10 @@ func (j jar) folder() string {
 			base = os.TempDir()
 		}
 	}
-	return filepath.Join(base, "weir", j.name)
+	return filepath.Join(base, "weir")
 }
+
+func (j jar) folder() string { return filepath.Join(cacheFolder(), j.name) }
 
 // fetch downloads the jar and unpacks it into its folder.
 func (j jar) fetch(ctx context.Context, w io.Writer) error {
@@ -63,35 +66,53 @@ func (j jar) fetch(ctx context.Context, w io.Writer) error {
 	if !ok || runtime.GOOS != "linux" {
 		return fmt.Errorf("no build of %s for %s/%s is known", j.name, runtime.GOOS, runtime.GOARCH)
 	}
-	url := fmt.Sprintf(j.url, arch)
+	url := maven() + "/" + fmt.Sprintf(j.path, arch)
 	fmt.Fprintln(w, "engine: fetching", url)
-	b, err := download(ctx, url)
+	b, err := download(ctx, url, j.digests[runtime.GOARCH])
 	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != j.digests[runtime.GOARCH] {
-		return fmt.Errorf("%s: SHA-256 is %x; want %s", url, sum, j.digests[runtime.GOARCH])
-	}
-	return unpackInto(j.folder(), b)
+	return putInPlace(j.folder(), func(dir string) error { return unpack(dir, b) })
 }
 
-// download tries three times: this runs once on a new machine, unattended.
-func download(ctx context.Context, url string) ([]byte, error) {
+// maven returns the base address of Maven Central, or of the mirror of it that
+// WEIR_MAVEN names.
+func maven() string {
+	return strings.TrimRight(cmp.Or(os.Getenv("WEIR_MAVEN"), "https://repo1.maven.org/maven2"), "/")
+}
+
+// download returns the file at url if it has the SHA-256 digest.
+func download(ctx context.Context, url, digest string) ([]byte, error) {
+	b, err := get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != digest {
+		return nil, fmt.Errorf("%s: SHA-256 is %x; want %s", url, sum, digest)
+	}
+	return b, nil
+}
+
+// get tries three times: this runs once on a new machine, unattended.
+func get(ctx context.Context, url string) ([]byte, error) {
 	var errs error
 	for try := range 3 {
 		if try > 0 {
 			time.Sleep(time.Duration(try) * time.Second)
 		}
-		b, err := downloadOnce(ctx, url)
+		b, err := getOnce(ctx, url)
 		if err == nil {
 			return b, nil
 		}
 		errs = errors.Join(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return nil, errs
 }
 
-func downloadOnce(ctx context.Context, url string) ([]byte, error) {
+func getOnce(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -109,9 +130,9 @@ func downloadOnce(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// unpackInto unpacks the archive in the jar beside dir and then gives it dir's
-// name, so that dir is there whole or not at all.
-func unpackInto(dir string, jar []byte) error {
+// putInPlace lets fill fill a folder beside dir and then gives it dir's name,
+// so that dir is there whole or not at all.
+func putInPlace(dir string, fill func(tmp string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -120,8 +141,8 @@ func unpackInto(dir string, jar []byte) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if err := unpack(tmp, jar); err != nil {
-		return fmt.Errorf("unpack: %w", err)
+	if err := fill(tmp); err != nil {
+		return fmt.Errorf("fill %s: %w", dir, err)
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil { // MkdirTemp lets in nobody else
 		return err

@@ -13,10 +13,6 @@ import (
 
 const postgresPackage = "postgresql" // Debian's, which depends on the newest it has
 
-func missingPostgres() error {
-	return &MissingError{Engine: "postgres", Package: postgresPackage}
-}
-
 // findPostgres returns the folder with PostgreSQL's programs.
 func findPostgres() (string, error) {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
@@ -27,7 +23,7 @@ func findPostgres() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", missingPostgres()
+	return "", missing("postgres")
 }
 
 // newestFirst returns the bin folders below Debian's base/<major>/bin.
@@ -43,8 +39,7 @@ func newestFirst(base string) []string {
 
 func hasPostgres(dir string) bool {
 	for _, name := range []string{"initdb", "postgres"} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		if !executable(filepath.Join(dir, name)) {
 			return false
 		}
 	}

@@ -1,13 +1,9 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/weir-go/weir/lab/internal/proc"
 )
 
 // PostgresOptions say how PostgreSQL is started. The zero value is for tests.
@@ -50,79 +44,38 @@ func Postgres(ctx context.Context, o PostgresOptions) (*Server, error) {
 			return nil, err
 		}
 	} else if !hasPostgres(bin) {
-		return nil, missingPostgres()
+		return nil, missing("postgres")
 	}
-	user, err := unprivileged()
-	if err != nil {
-		return nil, err
-	}
-	f, err := newFolder(user)
-	if err != nil {
-		return nil, err
-	}
-	pg := &postgres{bin: bin, user: user, folder: f, options: o}
-	s, err := pg.start(ctx)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("engine: start postgres: %w", err), f.remove())
-	}
-	return s, nil
+	pg := &postgres{bin: bin, options: o}
+	return launch{
+		name:    "postgres",
+		url:     "postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable",
+		ports:   1,
+		quit:    syscall.SIGQUIT, // at once, but it frees its shared memory
+		prepare: pg.initdb,
+		command: pg.command,
+		ready:   pg.ready,
+	}.start(ctx)
 }
 
 // A postgres is a server on its way up.
 type postgres struct {
 	bin     string
-	user    *syscall.Credential
-	folder  *folder
 	options PostgresOptions
 }
 
-func (pg *postgres) start(ctx context.Context) (*Server, error) {
-	initdb := pg.command(ctx, "initdb", "-D", "data", "-U", "postgres", "-A", "trust",
+func (pg *postgres) initdb(ctx context.Context, h home) error {
+	cmd := h.command(ctx, filepath.Join(pg.bin, "initdb"), "-D", "data", "-U", "postgres", "-A", "trust",
 		"--no-sync", "-E", "UTF8", "--locale=C")
-	initdb.WaitDelay = time.Second // its children hold the pipe
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	cmd.WaitDelay = time.Second // its children hold the pipe
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	// A port is free when we ask and may be taken when the server asks.
-	var err error
-	for range 5 {
-		var s *Server
-		if s, err = pg.serve(ctx); err == nil {
-			return s, nil
-		}
-		if !errors.Is(err, errPortTaken) {
-			return nil, err
-		}
-	}
-	return nil, err
+	return nil
 }
 
-var errPortTaken = errors.New("the port is taken")
-
-// serve starts the server and waits until it is ready.
-func (pg *postgres) serve(ctx context.Context) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(pg.folder.path, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := pg.command(context.Background(), "postgres", pg.args(port)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	// SIGQUIT ends it at once, but lets it free its shared memory.
-	p, err := proc.Start(cmd, syscall.SIGQUIT)
-	if err != nil {
-		return nil, err
-	}
-	if err := pg.waitReady(ctx, p); err != nil {
-		p.Stop(syscall.SIGQUIT, 10*time.Second)
-		return nil, pg.explain(err, log.Name())
-	}
-	url := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-	return newServer("postgres", url, p, pg.folder, syscall.SIGQUIT), nil
+func (pg *postgres) command(h home, ports []int) (*exec.Cmd, error) {
+	return h.command(context.Background(), filepath.Join(pg.bin, "postgres"), pg.args(ports[0])...), nil
 }
 
 func (pg *postgres) args(port int) []string {
@@ -143,51 +96,10 @@ func (pg *postgres) args(port int) []string {
 	return args
 }
 
-// waitReady waits until the server says in its pid file that it accepts
+// ready reports whether the server says in its pid file that it accepts
 // connections, as pg_ctl does.
-func (pg *postgres) waitReady(ctx context.Context, p *proc.Process) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		b, _ := os.ReadFile(filepath.Join(pg.folder.path, "data", "postmaster.pid"))
-		if lines := strings.Split(string(b), "\n"); len(lines) >= 8 && strings.TrimSpace(lines[7]) == "ready" {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.Ended():
-			return fmt.Errorf("it ended: %w", cmp.Or(p.Wait(), errors.New("exit status 0")))
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// explain adds what the server wrote to err.
-func (pg *postgres) explain(err error, logName string) error {
-	log, _ := os.ReadFile(logName)
-	if bytes.Contains(log, []byte("Address already in use")) {
-		return fmt.Errorf("%w: %w", errPortTaken, err)
-	}
-	return fmt.Errorf("%w\n%s", err, log)
-}
-
-// command returns a command that runs one of PostgreSQL's programs in the
-// folder, as the right user and with nothing of our environment: PGDATA and
-// its like would be obeyed.
-func (pg *postgres) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(pg.bin, name), args...)
-	cmd.Dir = pg.folder.path
-	cmd.Env = []string{"PATH=" + pg.bin + ":/usr/bin:/bin", "LC_ALL=C", "HOME=" + pg.folder.path}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: pg.user}
-	return cmd
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+func (pg *postgres) ready(_ context.Context, h home, _ int) bool {
+	b, _ := os.ReadFile(filepath.Join(h.path, "data", "postmaster.pid"))
+	lines := strings.Split(string(b), "\n")
+	return len(lines) >= 8 && strings.TrimSpace(lines[7]) == "ready"
 }

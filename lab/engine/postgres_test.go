@@ -3,15 +3,10 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,36 +15,9 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// TestMain lets a test run this binary as a program of its own; see
-// TestPostgresKilledProgramLeavesNothing.
-func TestMain(m *testing.M) {
-	if os.Getenv("WEIR_TEST_START_AND_HANG") == "" {
-		os.Exit(m.Run())
-	}
-	pg, err := engine.Postgres(context.Background(), engine.PostgresOptions{})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Println(pg.Pid())
-	select {}
-}
-
-// need skips the test on a machine without PostgreSQL, or fails it where
-// engines are required.
-func need(t *testing.T) {
-	t.Helper()
-	if err := engine.Installed("postgres"); err != nil {
-		if os.Getenv("WEIR_TEST_ENGINES") == "required" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-}
-
 func start(t *testing.T, o engine.PostgresOptions) *engine.Server {
 	t.Helper()
-	need(t)
+	need(t, "postgres")
 	pg, err := engine.Postgres(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -75,51 +43,6 @@ func show(t *testing.T, pg *engine.Server, setting string) string {
 		t.Fatal(err)
 	}
 	return v
-}
-
-// temp gives the test a folder for temporary files that an engine's user can
-// enter, and returns it.
-func temp(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "weir-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("TMPDIR", dir)
-	return dir
-}
-
-// entries returns the names in dir.
-func entries(t *testing.T, dir string) []string {
-	t.Helper()
-	found, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range found {
-		names = append(names, e.Name())
-	}
-	return names
-}
-
-// gone waits until no process has the id pid.
-func gone(pid int) bool {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if syscall.Kill(pid, 0) == syscall.ESRCH {
-			return true
-		}
-		// In a container whose first process reaps nobody, the dead stay.
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if strings.Contains(string(stat), ") Z ") {
-			return true
-		}
-	}
-	return false
 }
 
 func TestPostgresSettings(t *testing.T) {
@@ -175,7 +98,7 @@ func TestPostgresStopLeavesNothing(t *testing.T) {
 }
 
 func TestPostgresThreeAtOnce(t *testing.T) {
-	need(t)
+	need(t, "postgres")
 	var wg sync.WaitGroup
 	urls := make([]string, 3)
 	for i := range urls {
@@ -201,26 +124,8 @@ func TestPostgresThreeAtOnce(t *testing.T) {
 }
 
 func TestPostgresKilledProgramLeavesNothing(t *testing.T) {
-	need(t)
 	dir := temp(t)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "WEIR_TEST_START_AND_HANG=1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Process.Kill()
-	io.Copy(io.Discard, out)
-	cmd.Wait()
-	if !gone(pid) {
+	if pid := killedProgram(t, "postgres"); !gone(pid) {
 		t.Errorf("process %d is still there", pid)
 	}
 	// Nobody was left to remove the folder; the next start does.
@@ -243,7 +148,7 @@ func TestPostgresStartLeavesARunningServersFolder(t *testing.T) {
 }
 
 func TestPostgresStartEndsWithItsContext(t *testing.T) {
-	need(t)
+	need(t, "postgres")
 	dir := temp(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -264,7 +169,7 @@ func TestPostgresMissingNamesThePackage(t *testing.T) {
 }
 
 func TestPostgresFailedStartSaysWhatTheServerSaid(t *testing.T) {
-	need(t)
+	need(t, "postgres")
 	dir := temp(t)
 	o := engine.PostgresOptions{Settings: map[string]string{"no_such_setting": "1"}}
 	if _, err := engine.Postgres(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
@@ -272,14 +177,5 @@ func TestPostgresFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestStartUnknown(t *testing.T) {
-	if _, err := engine.Start(t.Context(), "oracle"); !errors.Is(err, engine.ErrUnknown) {
-		t.Errorf("Start(%q) = %v; want ErrUnknown", "oracle", err)
-	}
-	if err := engine.Install(t.Context(), io.Discard, "oracle"); !errors.Is(err, engine.ErrUnknown) {
-		t.Errorf("Install(%q) = %v; want ErrUnknown", "oracle", err)
 	}
 }

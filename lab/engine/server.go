@@ -39,14 +39,17 @@ func (s *Server) Pid() int { return s.proc.Pid() }
 // what the first one returned.
 func (s *Server) Stop() error { return s.stop() }
 
-// Start starts the engine called name ("postgres") with the options meant for
-// tests. ctx bounds the start, not the engine's life: Stop ends that.
+// Start starts the engine called name ("postgres", "cassandra"; see
+// [Startable]) with the options meant for tests. ctx bounds the start, not the
+// engine's life: Stop ends that.
 func Start(ctx context.Context, name string) (*Server, error) {
-	switch name {
-	case "postgres":
-		return Postgres(ctx, PostgresOptions{})
+	if start := starts[name]; start != nil {
+		return start(ctx)
 	}
-	return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
+	if _, ok := known[name]; ok {
+		return nil, fmt.Errorf("engine: start %s: it is a program to run, and does not start by its name alone", name)
+	}
+	return nil, unknown(name)
 }
 
 // Env returns the name of the environment variable in which tests look for

@@ -41,7 +41,6 @@ var sets = map[string][]step{
 		{"race detector", raceCore},
 		{"the core with " + oldestGo, coreWithOldestGo},
 		{"new user", newUser},
-		{"examples for Cassandra", cassandra},
 	},
 	"race": {{"race detector, every module", raceAll}},
 	"fuzz": {{"fuzz", fuzz}},

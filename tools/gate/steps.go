@@ -143,16 +143,6 @@ func newUser(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// cassandra runs the examples that need a Cassandra, which nothing here starts
-// yet.
-func cassandra(ctx context.Context) (string, error) {
-	if os.Getenv("WEIR_TEST_CASSANDRA") == "" {
-		return "WEIR_TEST_CASSANDRA names no server, host:port", nil
-	}
-	_, err := command{}.run(ctx, "go", "test", "-count=1", "-run", "Cassandra", "./lab/batching")
-	return "", err
-}
-
 // fuzz runs every fuzz target of every module, one after another: go test
 // takes one at a time.
 func fuzz(ctx context.Context) (string, error) {

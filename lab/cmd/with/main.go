@@ -1,11 +1,13 @@
 // Command with runs a command with throw-away engines beside it.
 //
-//	go run ./lab/cmd/with [--install] [engine ...] -- command [argument ...]
+//	go run ./lab/cmd/with [--install] [name ...] -- command [argument ...]
 //
 // It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each
 // and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
 // gets, stops the engines, and exits as the command did. With --install,
-// missing engines are installed first (see package engine).
+// missing engines are installed first (see package engine). The name of a
+// program that is not started so (ab, hey, nginx, wrk) says that it must be
+// installed.
 package main
 
 import (
@@ -17,6 +19,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +43,7 @@ func run(args []string) (int, error) {
 	install := flags.Bool("install", false, "install missing engines first")
 	cut := slices.Index(args, "--")
 	if cut < 0 || cut == len(args)-1 {
-		return 2, errors.New("usage: with [--install] [engine ...] -- command [argument ...]")
+		return 2, errors.New("usage: with [--install] [name ...] -- command [argument ...]; names: " + strings.Join(engine.Names(), ", "))
 	}
 	if err := flags.Parse(args[:cut]); err != nil {
 		return 2, nil // flags has said it
@@ -76,29 +80,51 @@ func startAll(signals <-chan os.Signal, install bool, names []string) (env []str
 		}
 	}()
 
-	var servers []*engine.Server
-	stop = func() {
-		for _, s := range slices.Backward(servers) {
-			if err := s.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, "with:", err)
-			}
-		}
-	}
-	env = []string{"WEIR_TEST_ENGINES=required"}
 	for _, name := range names {
 		if install {
-			if err := engine.Install(ctx, os.Stderr, name); err != nil {
-				return nil, stop, err
-			}
+			err = engine.Install(ctx, os.Stderr, name)
+		} else {
+			err = engine.Installed(name)
 		}
-		s, err := engine.Start(ctx, name)
 		if err != nil {
-			return nil, stop, err
+			return nil, func() {}, err
 		}
-		servers = append(servers, s)
-		env = append(env, engine.Env(name)+"="+s.URL)
 	}
-	return env, stop, nil
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !engine.Startable(name) })
+	servers, err := start(ctx, names)
+	env = []string{"WEIR_TEST_ENGINES=required"}
+	for _, s := range servers {
+		env = append(env, engine.Env(s.Name)+"="+s.URL)
+	}
+	return env, func() { stopAll(servers) }, err
+}
+
+// start starts the engines at the same time, and returns those that it could
+// start.
+func start(ctx context.Context, names []string) ([]*engine.Server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	servers := make([]*engine.Server, len(names))
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			if servers[i], errs[i] = engine.Start(ctx, name); errs[i] != nil {
+				cancel() // the others' starts are of no use
+			}
+		})
+	}
+	wg.Wait()
+	servers = slices.DeleteFunc(servers, func(s *engine.Server) bool { return s == nil })
+	return servers, errors.Join(errs...)
+}
+
+func stopAll(servers []*engine.Server) {
+	for _, s := range servers {
+		if err := s.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "with:", err)
+		}
+	}
 }
 
 // command runs the command to its end. A signal goes to it and to its

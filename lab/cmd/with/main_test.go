@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,6 +87,31 @@ func TestEnvironment(t *testing.T) {
 	}
 	if want := "required postgres://"; !strings.HasPrefix(string(out), want) {
 		t.Errorf("environment is %q; want %q and an address", out, want)
+	}
+}
+
+func TestToolsAreNotStarted(t *testing.T) {
+	if err := engine.Installed("nginx"); err != nil {
+		if os.Getenv("WEIR_TEST_ENGINES") == "required" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	out, err := with(t, "nginx", "--", "sh", "-c", `echo "$WEIR_TEST_ENGINES$WEIR_TEST_NGINX"`).Output()
+	if err != nil || string(out) != "required\n" {
+		t.Errorf("with nginx = %q, %v; want no address and no error", out, err)
+	}
+}
+
+func TestFailedStartReturnsTheOthers(t *testing.T) {
+	needPostgres(t)
+	servers, err := start(t.Context(), []string{"postgres", "nginx"})
+	if err == nil || !strings.Contains(err.Error(), "nginx") {
+		t.Errorf("start(nginx) = %v; want that it does not start by its name", err)
+	}
+	stopAll(servers)
+	if left := childrenOf(t, strconv.Itoa(os.Getpid()), "postgres"); len(left) > 0 {
+		t.Errorf("PostgreSQL still runs: %v", left)
 	}
 }
 

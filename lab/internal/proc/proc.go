@@ -8,6 +8,7 @@
 package proc
 
 import (
+	"fmt"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -26,7 +27,12 @@ type Process struct {
 // this program dies (on Linux). cmd.SysProcAttr may be set before; Start adds
 // to it. Output should go to files: with a pipe, Wait also waits for
 // grandchildren that hold its other end.
-func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
+func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) { return StartOn(cmd, death, nil) }
+
+// StartOn is Start on those processors alone, for the process and what it
+// starts in its turn. Without any it may use what this program may. Where the
+// system does not allow it, nothing is started.
+func StartOn(cmd *exec.Cmd, death syscall.Signal, cpus []int) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -41,7 +47,7 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		err := startOn(cmd, cpus)
 		started <- err
 		if err != nil {
 			return
@@ -53,6 +59,21 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// startOn starts cmd from this thread, of which it inherits the processors. The
+// thread has its own back afterwards, as others will run on it. The caller has
+// locked the goroutine to its thread.
+func startOn(cmd *exec.Cmd, cpus []int) error {
+	if len(cpus) == 0 {
+		return cmd.Start()
+	}
+	restore, err := runOn(cpus)
+	if err != nil {
+		return fmt.Errorf("proc: start %s on processors %v: %w", cmd.Path, cpus, err)
+	}
+	defer restore()
+	return cmd.Start()
 }
 
 // Pid returns the process's id.

@@ -1,8 +1,11 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func dieWithParent(a *syscall.SysProcAttr, death syscall.Signal) { a.Pdeathsig = death }
@@ -16,4 +19,19 @@ func DieWithParent() {
 	if parent != os.Getppid() { // it died between the two lines above
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
 	}
+}
+
+// runOn has this thread run on those processors until restore is called.
+func runOn(cpus []int) (restore func(), err error) {
+	var before, set unix.CPUSet
+	for _, c := range cpus {
+		set.Set(c)
+	}
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("sched_setaffinity: %w", err)
+	}
+	return func() { unix.SchedSetaffinity(0, &before) }, nil //nolint:errcheck // what was allowed is
 }

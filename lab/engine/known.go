@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A debian says where Debian has an engine or a tool.
+type debian struct {
+	packages string // with a space between them
+	program  string // for a tool: its file
+	service  string // what the package would start now and at each boot
+}
+
+// known is everything that has a name here.
+var known = map[string]debian{
+	"postgres":  {packages: postgresPackage},
+	"cassandra": {packages: javaPackage},
+	"nginx":     {packages: "nginx-light", program: "nginx", service: "nginx"},
+	"ab":        {packages: "apache2-utils", program: "ab"},
+	"wrk":       {packages: "wrk", program: "wrk"},
+	"hey":       {packages: "hey", program: "hey"},
+}
+
+// Names returns the names of all engines and tools, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(known)) }
+
+// Startable reports whether [Start] starts the engine called name. The others
+// are programs that are installed, and run by [Command] or [Nginx].
+func Startable(name string) bool { return starts[name] != nil }
+
+// starts holds the engines that need no options.
+var starts = map[string]func(context.Context) (*Server, error){
+	"postgres": func(ctx context.Context) (*Server, error) {
+		return Postgres(ctx, PostgresOptions{})
+	},
+	"cassandra": func(ctx context.Context) (*Server, error) {
+		return Cassandra(ctx, CassandraOptions{})
+	},
+}
+
+// Installed returns nil if the engine or tool called name is on this machine,
+// and otherwise a [*MissingError].
+func Installed(name string) error {
+	var err error
+	switch name {
+	case "postgres":
+		_, err = findPostgres()
+	case "cassandra":
+		_, err = findCassandra()
+	default:
+		_, err = findProgram(name)
+	}
+	return err
+}
+
+func missing(name string) error {
+	return &MissingError{Engine: name, Package: known[name].packages}
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("%w: %q; known: %s", ErrUnknown, name, strings.Join(Names(), ", "))
+}

@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// The defaults of NginxOptions, and what bounds nginx otherwise.
+const (
+	DefaultNginxWorkers   = 1
+	DefaultNginxKeepalive = 64
+
+	nginxConnections = 8192 // of a worker, to clients and upstreams together
+	nginxFiles       = 2 * nginxConnections
+)
+
+// NginxOptions say what nginx is started for.
+type NginxOptions struct {
+	// Upstreams are the servers, host:port, that get the requests in turn
+	// (each worker counts for itself). Required, unless there is Config.
+	Upstreams []string
+
+	// Workers is the number of worker processes; 0 means
+	// DefaultNginxWorkers.
+	Workers int
+
+	// Keepalive is how many idle connections to the upstreams each worker
+	// keeps open; 0 means DefaultNginxKeepalive, negative none: then each
+	// request has a connection of its own.
+	Keepalive int
+
+	// Config, if not nil, returns the text of the http block in place of the
+	// one made from Upstreams and Keepalive: at least a server that listens
+	// on listen, a host:port. Relative paths in it lie in a folder that Stop
+	// removes. Access logs are off and temporary files have their place
+	// before it.
+	Config func(listen string) string
+}
+
+// Nginx starts nginx on a free loopback port as a reverse proxy before the
+// upstreams, over HTTP/1.1. It returns when the port accepts connections. As
+// root it runs as nobody. The Server's URL is http://127.0.0.1:port.
+//
+// ctx bounds the start, not the server's life: Stop ends that. A machine
+// without nginx gives a [*MissingError].
+func Nginx(ctx context.Context, o NginxOptions) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	p, err := findProgram("nginx")
+	if err != nil {
+		return nil, err
+	}
+	n := &nginx{program: p, options: o}
+	return launch{
+		name:    "nginx",
+		url:     "http://127.0.0.1:%d",
+		ports:   1,
+		quit:    syscall.SIGTERM, // at once; killed, it would leave its workers
+		command: n.command,
+		ready:   n.ready,
+	}.start(ctx)
+}
+
+func (o NginxOptions) validate() error {
+	var errs []error
+	if len(o.Upstreams) == 0 && o.Config == nil {
+		errs = append(errs, errors.New("engine: NginxOptions.Upstreams is empty; want a host:port, or a Config"))
+	}
+	for _, u := range o.Upstreams {
+		host, port, err := net.SplitHostPort(u)
+		if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" || strings.ContainsAny(host, " \t\n;{}#$'\"\\") {
+			errs = append(errs, fmt.Errorf("engine: NginxOptions.Upstreams has %q; want host:port", u))
+		}
+	}
+	if o.Workers < 0 {
+		errs = append(errs, fmt.Errorf("engine: NginxOptions.Workers is %d; want 0 (%d) or more", o.Workers, DefaultNginxWorkers))
+	}
+	return errors.Join(errs...)
+}
+
+// An nginx is a server on its way up.
+type nginx struct {
+	program program
+	options NginxOptions
+}
+
+func (n *nginx) command(h home, ports []int) (*exec.Cmd, error) {
+	if err := h.write("nginx.conf", n.config(fmt.Sprintf("127.0.0.1:%d", ports[0]))); err != nil {
+		return nil, err
+	}
+	cmd := h.command(context.Background(), n.program.path, "-p", h.path, "-c", "nginx.conf", "-e", "stderr")
+	cmd.Env = n.program.environ(cmd.Env)
+	return cmd, nil
+}
+
+// ready looks for the pid file, which nginx writes once it listens. (A
+// connection proves less: the port may be another program's.)
+func (n *nginx) ready(_ context.Context, h home, _ int) bool {
+	info, err := os.Stat(filepath.Join(h.path, "nginx.pid"))
+	return err == nil && info.Size() > 0
+}
+
+func (n *nginx) config(listen string) string {
+	workers := n.options.Workers
+	if workers == 0 {
+		workers = DefaultNginxWorkers
+	}
+	content := n.proxy
+	if n.options.Config != nil {
+		content = n.options.Config
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "daemon off;\npid nginx.pid;\nworker_processes %d;\n", workers)
+	fmt.Fprintf(&b, "worker_rlimit_nofile %d;\nevents { worker_connections %d; }\n", mayOpen(nginxFiles), nginxConnections)
+	fmt.Fprint(&b, "http {\naccess_log off;\n")
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		fmt.Fprintf(&b, "%s_temp_path %[1]s;\n", kind)
+	}
+	fmt.Fprintf(&b, "%s}\n", content(listen))
+	return b.String()
+}
+
+// proxy returns a server that hands every request to one of the upstreams.
+func (n *nginx) proxy(listen string) string {
+	var b strings.Builder
+	fmt.Fprint(&b, "upstream upstreams {\n")
+	for _, u := range n.options.Upstreams {
+		fmt.Fprintf(&b, "server %s;\n", u)
+	}
+	keepalive := n.options.Keepalive
+	if keepalive == 0 {
+		keepalive = DefaultNginxKeepalive
+	}
+	connection := "close"
+	if keepalive > 0 {
+		connection = ""
+		fmt.Fprintf(&b, "keepalive %d;\n", keepalive)
+	}
+	fmt.Fprintf(&b, "}\nserver {\nlisten %s;\nlocation / {\nproxy_pass http://upstreams;\n", listen)
+	fmt.Fprintf(&b, "proxy_http_version 1.1;\nproxy_set_header Connection %q;\n}\n}\n", connection)
+	return b.String()
+}
+
+// mayOpen returns how many of want files a process may have open here.
+func mayOpen(want uint64) uint64 {
+	var have syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have); err != nil {
+		return want
+	}
+	return min(want, have.Max)
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A program is a file to run.
+type program struct {
+	path string
+	libs string // LD_LIBRARY_PATH, for one that was unpacked and not installed
+}
+
+// Command returns a command that runs the tool called name (ab, wrk, hey,
+// nginx). A machine without it gives a [*MissingError]. Like
+// [exec.CommandContext], it is killed when ctx ends.
+func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	p, err := findProgram(name)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, p.path, args...)
+	cmd.Env = p.environ(os.Environ())
+	return cmd, nil
+}
+
+// environ returns env with what the program needs.
+func (p program) environ(env []string) []string {
+	if p.libs == "" {
+		return env
+	}
+	return append(env, "LD_LIBRARY_PATH="+p.libs)
+}
+
+// findProgram looks on the search path, in the folders that only root has on
+// it, and among what Install unpacked.
+func findProgram(name string) (program, error) {
+	d, ok := known[name]
+	if !ok {
+		return program{}, unknown(name)
+	}
+	if d.program == "" {
+		return program{}, fmt.Errorf("engine: %s is no single program", name)
+	}
+	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin")
+	if p, ok := lookup(d.program, dirs, unpackedFolder(name)); ok {
+		return p, nil
+	}
+	return program{}, missing(name)
+}
+
+// lookup returns the first program called file in dirs, or else the one below
+// root.
+func lookup(file string, dirs []string, root string) (program, bool) {
+	for _, dir := range dirs {
+		if path := filepath.Join(dir, file); filepath.IsAbs(dir) && executable(path) {
+			return program{path: path}, true
+		}
+	}
+	for _, dir := range []string{"usr/bin", "usr/sbin"} {
+		if path := filepath.Join(root, dir, file); executable(path) {
+			return program{path: path, libs: libraries(root)}, true
+		}
+	}
+	return program{}, false
+}
+
+// libraries returns Debian's folders for libraries below root.
+func libraries(root string) string {
+	var found []string
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {
+		dirs, _ := filepath.Glob(filepath.Join(root, pattern))
+		found = append(found, dirs...)
+	}
+	return strings.Join(found, ":")
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
