@@ -1,0 +1,184 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/lab/internal/cpu"
+)
+
+// Main reads a [Spec] from in, runs it and writes the [Result] to out. The end
+// of ctx, SIGTERM and SIGINT end it early, with an error.
+func Main(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	var s Spec
+	d := json.NewDecoder(in)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return fmt.Errorf("load: read the spec: %w", err)
+	}
+	r, err := Run(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(out).Encode(r); err != nil {
+		return fmt.Errorf("load: write the result: %w", err)
+	}
+	return nil
+}
+
+// Run sends what s says and returns what it measured, after the last answer.
+// Faults of s are returned all at once, each a [*SpecError]. If ctx ends
+// before, Run drops what is under way and returns the cause. Failed requests
+// are no error, they are in the result.
+func Run(ctx context.Context, s Spec) (Result, error) {
+	return runOver(ctx, s, new(net.Dialer).DialContext, newPacer)
+}
+
+// runOver is Run over other connections and another clock, for tests.
+func runOver(ctx context.Context, s Spec, dial dialFunc, pace func(context.Context) (pacer, error)) (Result, error) {
+	if err := s.validate(); err != nil {
+		return Result{}, err
+	}
+	r := &run{spec: s.withDefaults(), dial: dial, expect: []byte(s.ExpectBody), pick: newPicker(s)}
+	var err error
+	if r.targets, r.hosts, err = targets(r.spec); err != nil {
+		return Result{}, err
+	}
+	if r.pace, err = pace(ctx); err != nil {
+		return Result{}, fmt.Errorf("load: make a timer: %w", err)
+	}
+	defer r.pace.Close()
+	defer func() {
+		for _, c := range r.clients {
+			c.close()
+		}
+	}()
+	if s.Warmup > 0 || s.WarmupRequests > 0 {
+		r.phase(ctx, s.WarmupRequests, s.Warmup)
+	}
+	before, err := cpu.Own()
+	if err != nil {
+		return Result{}, fmt.Errorf("load: read the CPU time: %w", err)
+	}
+	res := r.phase(ctx, s.Requests, s.Duration)
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	after, err := cpu.Own()
+	res.CPUTime = after - before
+	return res, err
+}
+
+// A run is one run of a Spec.
+type run struct {
+	spec    Spec // with its defaults
+	dial    dialFunc
+	expect  []byte
+	pick    *picker
+	targets []target
+	hosts   []host
+	pace    pacer
+	clients []*client // only Run's goroutine adds to it; each is used by one goroutine of a phase
+}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// client returns the i-th client; they keep their connections from the warm-up
+// on.
+func (r *run) client(i int) *client {
+	for len(r.clients) <= i {
+		r.clients = append(r.clients, &client{run: r, links: make([]link, len(r.hosts))})
+	}
+	return r.clients[i]
+}
+
+// shards is how many tallies the clients share. One each would be 400 kB for
+// every client.
+const shards = 8
+
+// A phase is the warm-up or the load that counts.
+type phase struct {
+	run      *run
+	start    time.Time
+	requests int64 // 0: no bound
+	end      time.Time
+	next     atomic.Int64 // the number of the next request of a closed loop
+	first    atomic.Pointer[string]
+	tallies  [shards]*tally
+}
+
+// phase sends requests until there are enough or the time is over, and waits
+// for the answers.
+func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
+	p := &phase{run: r, start: time.Now(), requests: int64(requests)}
+	p.end = p.start.Add(d)
+	if d == 0 {
+		p.end = p.start.Add(maxTime)
+	}
+	if requests == 0 {
+		p.requests = 1 << 62
+	}
+	for i := range p.tallies {
+		p.tallies[i] = newTally(time.Duration(r.spec.EveryMS) * time.Millisecond)
+	}
+	if r.spec.Mode == Open {
+		p.open(ctx)
+	} else {
+		p.closed(ctx)
+	}
+	res := Result{EveryMS: r.spec.EveryMS}
+	for _, t := range p.tallies {
+		res.Merge(t.result())
+	}
+	res.Elapsed = time.Since(p.start)
+	if text := p.first.Load(); text != nil {
+		res.FirstFailure = *text
+	}
+	return res
+}
+
+// closed has each client send its next request when the last one is answered.
+func (p *phase) closed(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range p.run.spec.Clients {
+		c := p.run.client(i)
+		all.Go(func() {
+			for ctx.Err() == nil {
+				now := time.Now()
+				if !now.Before(p.end) {
+					return
+				}
+				n := p.next.Add(1) - 1
+				if n >= p.requests {
+					return
+				}
+				p.request(ctx, c, i, n, now, 0)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// request sends request n and counts it, with a latency from due on. late is
+// how long after that it is sent.
+func (p *phase) request(ctx context.Context, c *client, i int, n int64, due time.Time, late time.Duration) {
+	t := &p.run.targets[p.run.pick.pick(n)]
+	status, err := c.send(ctx, t)
+	now := time.Now()
+	if err != nil && p.first.Load() == nil {
+		text := err.Error()
+		p.first.CompareAndSwap(nil, &text)
+	}
+	p.tallies[i%shards].count(status, err == nil, now.Sub(due), now.Sub(p.start), late)
+	c.tidy()
+}
