@@ -1,0 +1,79 @@
+package result
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A line is a line of a run's file: one of the two is set.
+type line struct {
+	Head     *Head     `json:"run,omitempty"`
+	Scenario *Scenario `json:"scenario,omitempty"`
+}
+
+// A Writer writes a run, line by line, as it is measured.
+type Writer struct{ enc *json.Encoder }
+
+// NewWriter returns a Writer that has written the head to w.
+func NewWriter(w io.Writer, h Head) (*Writer, error) {
+	out := &Writer{json.NewEncoder(w)}
+	return out, out.write(line{Head: &h})
+}
+
+// Scenario writes what came of a scenario.
+func (w *Writer) Scenario(s Scenario) error { return w.write(line{Scenario: &s}) }
+
+func (w *Writer) write(l line) error {
+	if err := w.enc.Encode(l); err != nil {
+		return fmt.Errorf("result: write: %w", err)
+	}
+	return nil
+}
+
+// MaxLine is how long a line may be that Read takes: a scenario with all its
+// distributions and series has about a megabyte.
+const MaxLine = 64 << 20
+
+// Read reads what a Writer has written. A scenario that comes twice counts as
+// it came last, so that files may be put one after another: then the last head
+// counts.
+func Read(r io.Reader) (Run, error) {
+	var run Run
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxLine)
+	for n := 1; lines.Scan(); n++ {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return Run{}, fmt.Errorf("result: line %d: %w", n, err)
+		}
+		switch {
+		case l.Head != nil:
+			run.Head = *l.Head
+		case l.Scenario != nil:
+			run.Put(*l.Scenario)
+		default:
+			return Run{}, fmt.Errorf("result: line %d is neither a run's head nor a scenario", n)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return Run{}, fmt.Errorf("result: read: %w", err)
+	}
+	if run.Head.StartedAt.IsZero() {
+		return Run{}, errors.New("result: no head of a run: is this a file of the lab?")
+	}
+	return run, nil
+}
+
+// Put adds a scenario, in place of the one of its name.
+func (r *Run) Put(s Scenario) {
+	for i := range r.Scenarios {
+		if r.Scenarios[i].Name == s.Name {
+			r.Scenarios[i] = s
+			return
+		}
+	}
+	r.Scenarios = append(r.Scenarios, s)
+}

@@ -1,0 +1,65 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// Confidence is that of an Interval's bounds, at least.
+const Confidence = 0.95
+
+// MinPairs is how many pairs an interval of that confidence needs: the median
+// of six lies between the lowest and the highest 31 times of 32, that of five
+// 15 times of 16.
+const MinPairs = 6
+
+// An Interval is a ratio with its bounds.
+type Interval struct {
+	Median    float64 `json:"median"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+	Pairs     int     `json:"pairs"`
+	RangeOnly bool    `json:"range_only,omitempty"` // fewer than MinPairs: the bounds are the lowest and the highest ratio, and promise nothing
+}
+
+// Ratio compares rounds that were measured by turns: num[i] and den[i] are one
+// round, so that what slows the machine down for a while slows both. It
+// returns the median of num[i]/den[i] and its 95 % interval by order
+// statistics, which assumes nothing of how the ratios are distributed: both
+// bounds are ratios that were measured, and with few pairs they are far apart.
+// With 6 to 8 pairs they are the lowest and the highest of all. With fewer
+// there is no such interval: the bounds are still the lowest and the highest,
+// and RangeOnly says so.
+//
+// What has no counterpart is left out, and so is a pair whose ratio is not a
+// number, as with a den of 0. Without any pair all fields but RangeOnly are 0.
+func Ratio(num, den []float64) Interval {
+	var ratios []float64
+	for i := range min(len(num), len(den)) {
+		if r := num[i] / den[i]; !math.IsNaN(r) && !math.IsInf(r, 0) {
+			ratios = append(ratios, r)
+		}
+	}
+	if len(ratios) == 0 {
+		return Interval{RangeOnly: true}
+	}
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(ratios, &benchmath.DefaultThresholds), Confidence)
+	out := Interval{Median: s.Center, Low: s.Lo, High: s.Hi, Pairs: len(ratios)}
+	if len(ratios) < MinPairs {
+		out.RangeOnly = true
+		out.Low, out.High = slices.Min(ratios), slices.Max(ratios)
+	}
+	return out
+}
+
+// String is the interval in words.
+func (i Interval) String() string {
+	what := "95 % interval"
+	if i.RangeOnly {
+		what = "range"
+	}
+	return fmt.Sprintf("%.3f, %s %.3f to %.3f, %d rounds", i.Median, what, i.Low, i.High, i.Pairs)
+}
