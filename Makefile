@@ -22,8 +22,11 @@ race: ## every module's tests under the race detector
 fuzz: ## every fuzz target for a while
 	go run ./tools/gate fuzz
 
+lab: ## every pattern before and after, with real engines, in half an hour
+	go run ./lab run all --install
+
 bench: ## micro-benchmarks, then side by side with the peers
 	go test -run '^$$' -bench . ./...
 	go run ./bench/cmd/weir-bench
 
-.PHONY: help demo test core race fuzz bench
+.PHONY: help demo test core race fuzz lab bench

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/lab/report"
+	"github.com/weir-go/weir/lab/result"
+)
+
+// reportCmd is weir-lab report.
+type reportCmd struct {
+	Files []string `arg:"" name:"results" type:"existingfile" help:"Result files of runs. A scenario that is in several counts as it is in the last."`
+	HTML  string   `name:"html" placeholder:"FILE" help:"Write the page to this file."`
+	Docs  string   `placeholder:"DIR" type:"existingdir" help:"Write the figures and pictures into the documents of this checkout of weir, where they are marked."`
+}
+
+// Run is the command.
+func (c *reportCmd) Run(r *command.Run) error {
+	run, err := readAll(c.Files)
+	if err != nil {
+		return err
+	}
+	if c.HTML != "" {
+		if err := writePage(c.HTML, run); err != nil {
+			return err
+		}
+	}
+	if c.Docs != "" {
+		if run.Head.Size != result.Full {
+			return fmt.Errorf("the documents quote full runs; this one is of the %s size", run.Head.Size)
+		}
+		changed, err := report.UpdateDocs(c.Docs, run)
+		if err != nil {
+			return err
+		}
+		for _, name := range changed {
+			fmt.Fprintln(r.Stderr, "wrote", name)
+		}
+	}
+	return report.Summary(r.Stdout, run, style(r))
+}
+
+// readAll reads result files as one run.
+func readAll(names []string) (result.Run, error) {
+	var run result.Run
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return run, err
+		}
+		one, err := result.Read(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return run, fmt.Errorf("%s: %w", name, err)
+		}
+		run.Head = one.Head
+		for _, s := range one.Scenarios {
+			run.Put(s)
+		}
+	}
+	return run, nil
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/scenario"
+	"github.com/weir-go/weir/lab/scenarios"
+)
+
+// runCmd is weir-lab run.
+type runCmd struct {
+	Names   []string `arg:"" name:"scenario" help:"Scenarios, as weir-lab list names them, or all."`
+	Out     string   `default:"lab-report" placeholder:"DIR" help:"Folder for the results and the report."`
+	Small   bool     `help:"Run at a small size, in seconds: to see that it works. What needs time is not judged."`
+	Install bool     `help:"First install the engines and tools that are missing."`
+	JSON    bool     `name:"json" help:"Write the results to standard output, one JSON object a line, in place of tables."`
+}
+
+// Help is the longer part of weir-lab run --help.
+func (runCmd) Help() string {
+	return `Engines (PostgreSQL, Cassandra, nginx) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
+
+Examples:
+
+    weir-lab run do-once expensive-call
+    weir-lab run all --install          # half an hour
+    weir-lab run all --small            # see that it works
+
+Exit code: 0 all that must hold holds; 1 something does not, or could not be run; 2 wrong usage.`
+}
+
+// Run is the command.
+func (c *runCmd) Run(r *command.Run) error {
+	chosen, err := c.choose()
+	if err != nil {
+		return &command.UsageError{Command: "weir-lab run", Faults: []error{err}}
+	}
+	if err := c.install(r, chosen); err != nil {
+		return err
+	}
+	s, err := newSession(r, c.Out, c.JSON, c.Small)
+	if err != nil {
+		return err
+	}
+	return s.run(r, chosen)
+}
+
+// choose returns the scenarios that are asked for.
+func (c *runCmd) choose() ([]scenario.Scenario, error) {
+	if len(c.Names) == 1 && c.Names[0] == "all" {
+		return scenarios.All(), nil
+	}
+	return scenario.Find(scenarios.All(), c.Names...)
+}
+
+// install sees to it that all engines and tools are there before the first
+// scenario starts.
+func (c *runCmd) install(r *command.Run, chosen []scenario.Scenario) error {
+	if !c.Install {
+		return scenario.Missing(chosen)
+	}
+	for _, s := range chosen {
+		for _, name := range s.Needs {
+			if err := engine.Install(r.Context, r.Stderr, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+// Weir-lab shows every pattern for high load before and after, on this machine
+// and with real engines.
+package main
+
+import (
+	"os"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/lab/cli"
+	"github.com/weir-go/weir/lab/internal/proc"
+	"github.com/weir-go/weir/lab/scenario"
+	"github.com/weir-go/weir/lab/scenarios"
+)
+
+func main() {
+	scenario.Child(scenarios.All())
+	proc.DieWithParent()
+	os.Exit(cli.Main(command.OS()))
+}

@@ -1,0 +1,100 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/cpu"
+	"github.com/weir-go/weir/lab/result"
+)
+
+// A Config says how scenarios are run.
+type Config struct {
+	Program  string             // this program, which calls Child first thing; see os.Executable
+	Small    bool               // at the small size
+	Progress *terminal.Progress // nil: nothing is shown
+
+	generator []int // the processors of the load generator; nil: all
+	whole     []int // those and the others; nil: all
+}
+
+// ErrNotHeld is returned by Run for a scenario that was run and of which
+// something does not hold.
+var ErrNotHeld = errors.New("something does not hold that must")
+
+// Missing returns an error for each engine and tool that the scenarios need
+// and that is not on this machine, once.
+func Missing(scenarios []Scenario) error {
+	var errs []error
+	asked := make(map[string]bool)
+	for _, s := range scenarios {
+		for _, name := range s.Needs {
+			if !asked[name] {
+				errs = append(errs, engine.Installed(name))
+			}
+			asked[name] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Pin gives the load generator processors of its own, where the machine has
+// two or more that this process may use: it moves this process, and with it
+// whatever it starts but load generators, to the others. Otherwise it returns
+// an error that says why not.
+func (c *Config) Pin() error {
+	generator, rest, err := cpu.Split()
+	if err != nil {
+		return err
+	}
+	if err := cpu.Pin(rest); err != nil {
+		return err
+	}
+	c.generator, c.whole = generator, slices.Concat(generator, rest)
+	return nil
+}
+
+func (c Config) pinned() bool { return len(c.generator) > 0 }
+
+// Run runs a scenario and returns what came of it, also if that is an error,
+// which is in the result too. Nothing that it started is left when it returns,
+// and a panic of the scenario is an error.
+func (c Config) Run(ctx context.Context, s Scenario) (result.Scenario, error) {
+	out := result.Scenario{Name: s.Name, Title: s.Title, Asks: s.Asks, Published: s.Published, Axis: s.Axis}
+	l := &Lab{Small: c.Small, scenario: s, config: c, progress: c.Progress, out: &out}
+	if l.progress == nil {
+		l.progress = terminal.Nothing()
+	}
+	began := time.Now()
+	err := l.do(ctx)
+	l.progress.Close()
+	out.ElapsedS = time.Since(began).Seconds()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", s.Name, err)
+		out.Error = err.Error()
+	case !out.Held():
+		err = fmt.Errorf("%s: %w", s.Name, ErrNotHeld)
+	}
+	return out, err
+}
+
+// do runs the scenario and stops what it started.
+func (l *Lab) do(ctx context.Context) (err error) {
+	if err := Missing([]Scenario{l.scenario}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.stop()) }()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return l.scenario.Run(ctx, l)
+}

@@ -1,0 +1,207 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/lab/internal/cpu"
+	"github.com/weir-go/weir/lab/internal/proc"
+)
+
+// A Server is a service in a process of its own.
+type Server struct {
+	Variant string
+	URL     string // without a slash at its end
+
+	control string
+	proc    *proc.Process
+	log     *bytes.Buffer // read only after the process has ended
+	stop    func() error
+}
+
+// startTimeout is how long a service has to make itself ready: it may fill a
+// table.
+const startTimeout = 2 * time.Minute
+
+// stopGrace is how long a process of the lab has to end when it is told to.
+const stopGrace = 5 * time.Second
+
+// Serve starts the scenario's service in that variant, with parameters that
+// are handed on as JSON. It ends when Run is over, or by Stop.
+func (l *Lab) Serve(ctx context.Context, variant string, params any) (*Server, error) {
+	l.Step("starting %s", variant)
+	defer l.progress.Close()
+	encoded, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: parameters of %s: %w", variant, err)
+	}
+	o := order{l.scenario.Name, Options{Variant: variant, Small: l.Small, Params: encoded}}
+	s, err := l.config.serve(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", variant, err)
+	}
+	l.Defer(s.Stop)
+	return s, nil
+}
+
+// serve starts a process that serves, and waits until it does.
+func (c Config) serve(ctx context.Context, o order) (*Server, error) {
+	first, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	cmd := c.child(roleServe)
+	in, keep, err := os.Pipe() // the child ends when the other end is closed
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out, told, err := os.Pipe()
+	if err != nil {
+		keep.Close()
+		return nil, err
+	}
+	defer out.Close()
+	log := new(bytes.Buffer)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, told, log
+	p, err := proc.Start(cmd, syscall.SIGKILL)
+	told.Close()
+	if err != nil {
+		keep.Close()
+		return nil, err
+	}
+	s := &Server{Variant: o.Options.Variant, proc: p, log: log}
+	s.stop = sync.OnceValue(func() error {
+		keep.Close()
+		p.Stop(syscall.SIGTERM, stopGrace)
+		return nil
+	})
+	if _, err := keep.Write(append(first, '\n')); err != nil {
+		s.Stop()
+		return nil, errors.Join(err, s.explain())
+	}
+	if err := s.ready(ctx, out); err != nil {
+		s.Stop()
+		return nil, errors.Join(err, s.explain())
+	}
+	return s, nil
+}
+
+// ready waits for the line that tells the address.
+func (s *Server) ready(ctx context.Context, out *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { out.SetReadDeadline(time.Unix(1, 0)) })()
+	var at address
+	if err := json.NewDecoder(out).Decode(&at); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("it ended before it served: %w", err)
+	}
+	s.URL, s.control = at.Service, at.Control
+	return nil
+}
+
+// explain returns what the process has written on its way down.
+func (s *Server) explain() error {
+	if text := strings.TrimSpace(s.log.String()); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// Stop ends the service and waits for its end. A second Stop does nothing.
+func (s *Server) Stop() error { return s.stop() }
+
+// Pid returns the id of the service's process.
+func (s *Server) Pid() int { return s.proc.Pid() }
+
+// Ended reports whether the service's process has ended.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.proc.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// Hold holds the service to a share; nil holds nothing.
+func (s *Server) Hold(share *cpu.Share) error {
+	if share == nil {
+		return nil
+	}
+	return share.Add(s.Pid())
+}
+
+// Control asks the service to do what its Control handler has for path, which
+// begins with a slash, and returns the answer's body.
+func (s *Server) Control(ctx context.Context, path string) ([]byte, error) {
+	return s.ask(ctx, http.MethodPost, "/control"+path)
+}
+
+// Reset makes the service as new: its caches empty.
+func (s *Server) Reset(ctx context.Context) error {
+	_, err := s.ask(ctx, http.MethodPost, "/reset")
+	return err
+}
+
+// begin begins a measurement.
+func (s *Server) begin(ctx context.Context) error {
+	_, err := s.ask(ctx, http.MethodPost, "/begin")
+	return err
+}
+
+func (s *Server) seen(ctx context.Context) (seen, error) {
+	var v seen
+	body, err := s.ask(ctx, http.MethodGet, "/seen")
+	if err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal(body, &v)
+}
+
+// askTimeout is how long a service has to answer the lab. Under overload it
+// answers late.
+const askTimeout = 30 * time.Second
+
+func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.control+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the service %s: %w", s.Variant, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("ask the service %s: %w", s.Variant, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask the service %s: %s %s: %s: %s", s.Variant, method, path, resp.Status, bytes.TrimSpace(body))
+	}
+	return body, nil
+}
+
+// child returns the command that runs this program in a role.
+func (c Config) child(what string) *exec.Cmd {
+	cmd := exec.Command(c.Program)
+	cmd.Env = append(os.Environ(), role+"="+what)
+	return cmd
+}

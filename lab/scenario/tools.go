@@ -1,0 +1,120 @@
+package scenario
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/internal/proc"
+	"github.com/weir-go/weir/lab/load"
+	"github.com/weir-go/weir/lab/result"
+)
+
+// Ab is Measure with the load of ab: that many requests, so many at a time.
+// The service's path is job.Load's first URL.
+func (l *Lab) Ab(ctx context.Context, s *Server, requests, clients int, job Job) (result.Measurement, error) {
+	return l.tool(ctx, s, job, load.ParseAb, "ab", "-q", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(clients))
+}
+
+// Hey is Measure with the load of hey.
+func (l *Lab) Hey(ctx context.Context, s *Server, requests, clients int, job Job) (result.Measurement, error) {
+	return l.tool(ctx, s, job, load.ParseHey, "hey", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(clients))
+}
+
+// Wrk is Measure with the load of wrk: that many connections, a thread each,
+// for so long.
+func (l *Lab) Wrk(ctx context.Context, s *Server, connections int, d time.Duration, job Job) (result.Measurement, error) {
+	n := strconv.Itoa(connections)
+	return l.tool(ctx, s, job, load.ParseWrk, "wrk", "--latency", "-t", n, "-c", n, "-d", fmt.Sprintf("%ds", int(d.Seconds())))
+}
+
+// tool has a load tool send the load. What the tool has used of the machine
+// counts as the generator's.
+func (l *Lab) tool(ctx context.Context, s *Server, j Job, parse func(string) (load.Tool, error), name string, args ...string) (result.Measurement, error) {
+	j.Load.URLs = s.urls(j.Load.URLs)
+	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {
+		cmd, err := engine.Command(ctx, name, append(args, j.Load.URLs[0])...)
+		if err != nil {
+			return result.Measurement{}, err
+		}
+		out, err := l.config.generate(ctx, cmd, nil)
+		if err != nil {
+			return result.Measurement{}, err
+		}
+		t, err := parse(string(out))
+		if err != nil {
+			return result.Measurement{}, err
+		}
+		m := fromTool(t)
+		m.Load = name + " " + strings.Join(args, " ")
+		m.CPU = &result.CPU{Pinned: l.config.pinned()}
+		if used := cmd.ProcessState; used != nil && m.Seconds > 0 {
+			m.CPU.Generator = (used.UserTime() + used.SystemTime()).Seconds() / m.Seconds
+		}
+		return m, nil
+	})
+}
+
+// fromTool is what a load tool has told.
+func fromTool(t load.Tool) result.Measurement {
+	bad := t.Failed + t.Non2xx
+	if t.LengthFailures > 0 {
+		bad = max(t.Failed, t.Non2xx) // for ab a refusal may be both
+	}
+	return result.Measurement{
+		Requests:  t.Complete,
+		Good:      t.Complete - bad,
+		Failures:  bad,
+		Statuses:  t.Statuses,
+		Seconds:   t.Seconds,
+		PerSecond: float64(t.Complete-bad) / t.Seconds,
+		// Of a few requests hey tells no p99; it is the slowest then.
+		Latency: &result.Latency{P50: ms(t.P50), P99: ms(cmp.Or(t.P99, t.Slowest)), Slowest: ms(t.Slowest)},
+	}
+}
+
+// generate runs a load generator to its end, on the processors that are its
+// own, and returns what it writes. The end of ctx ends it.
+func (c Config) generate(ctx context.Context, cmd *exec.Cmd, input []byte) ([]byte, error) {
+	var out, log bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &log
+	p, err := proc.StartOn(cmd, syscall.SIGKILL, c.generator)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.Ended():
+	case <-ctx.Done():
+		p.Stop(syscall.SIGTERM, stopGrace)
+		return nil, context.Cause(ctx)
+	}
+	if err := p.Wait(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err), errors.New(strings.TrimSpace(log.String()+out.String())))
+	}
+	return out.Bytes(), nil
+}
+
+// Alone runs a program that measures by itself, while nothing else runs: on all
+// processors, the load generator's too. The end of ctx interrupts it.
+func (l *Lab) Alone(ctx context.Context, cmd *exec.Cmd) error {
+	p, err := proc.StartOn(cmd, syscall.SIGINT, l.config.whole)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Ended():
+		return p.Wait()
+	case <-ctx.Done():
+		p.Stop(syscall.SIGINT, stopGrace)
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,35 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// answerError answers a request whose call has failed. The statuses are those
+// of decision 0004.
+func answerError(w http.ResponseWriter, err error) {
+	var refused *limit.Error
+	var panicked *weir.PanicError
+	status := http.StatusBadGateway
+	switch {
+	case errors.As(err, &refused):
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, weir.ErrStuck):
+		w.Header().Set("Retry-After", "1")
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusGatewayTimeout
+	case errors.As(err, &panicked):
+		status = http.StatusInternalServerError
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n") // without the stack of a panic
+	http.Error(w, text, status)
+}

@@ -1,0 +1,123 @@
+package scenarios
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/weir-go/weir/lab/result"
+	"github.com/weir-go/weir/lab/scenario"
+)
+
+// The published services that are bound by their CPU make so many random texts
+// for each request and encode each, and are held to that share of a processor.
+const (
+	encodings = 1000
+	heldTo    = 0.2
+)
+
+// The lengths of the texts, in letters, of the handler and of the second
+// service.
+const (
+	shortText = 10
+	longText  = 50
+)
+
+// fromSource tells what of it is not in the published text.
+var fromSource = []string{
+	fmt.Sprintf("Each instance is held to %g CPU.", heldTo),
+	fmt.Sprintf("The handler makes %d random texts of %d letters and encodes each to JSON.", encodings, shortText),
+}
+
+// encodeMany is the work of a request. It returns the last encoding.
+func encodeMany(length int) ([]byte, error) {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	text := make([]byte, length)
+	var last []byte
+	for range encodings {
+		for i := range text {
+			text[i] = letters[rand.IntN(len(letters))]
+		}
+		b, err := json.Marshal(string(text))
+		if err != nil {
+			return nil, err
+		}
+		last = b
+	}
+	return last, nil
+}
+
+// onConnections names a setting.
+func onConnections(n int) string {
+	if n == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", n)
+}
+
+// serveHeld starts a service that is held to the share, and tells whether the
+// machine allows that.
+func serveHeld(ctx context.Context, l *scenario.Lab, variant string, params any) (s *scenario.Server, held bool, err error) {
+	share := l.Share("cpu-bound", heldTo)
+	if s, err = l.Serve(ctx, variant, params); err != nil {
+		return nil, false, err
+	}
+	return s, share != nil, s.Hold(share)
+}
+
+// medianRounds returns the median round of each variant and setting, and tells by a
+// check of each that none of its rounds had a failure.
+func medianRounds(l *scenario.Lab, variants ...string) []result.Measurement {
+	var all, out []result.Measurement
+	for _, v := range variants {
+		all = append(all, l.Measurements(v, "")...)
+	}
+	for _, g := range result.Groups(all) {
+		m := g.Median
+		l.Check(fmt.Sprintf("%s, %s: no request fails", m.Variant, m.Setting), g.Failures() == 0, "%d failed", g.Failures())
+		out = append(out, m)
+	}
+	return out
+}
+
+// medianRound is one of them.
+func medianRound(all []result.Measurement, variant, setting string) result.Measurement {
+	for _, m := range all {
+		if m.Variant == variant && m.Setting == setting {
+			return m
+		}
+	}
+	panic(fmt.Sprintf("scenarios: %q, %q was not measured", variant, setting))
+}
+
+// noteShare tells when a service that was asked for more than it could do did
+// not get the share that it is held to, because others used the processors:
+// its figures are then not those of the share.
+func noteShare(l *scenario.Lab, m result.Measurement) {
+	if m.CPU != nil && m.CPU.Service < 0.9*heldTo {
+		l.Note("%s, %s: it got %.2f CPU, and its share is %g. The machine was busy with other things, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
+	}
+}
+
+// publishedBefore returns r with the one figure that was published.
+func publishedBefore(r result.Row, before float64) result.Row {
+	r.PublishedBefore = &before
+	return r
+}
+
+// usedTable tells what each request has cost: whether fewer requests come of
+// waiting for the share or of dearer requests.
+func usedTable(title string, all []result.Measurement) result.Table {
+	t := result.Table{Title: title, Head: []string{"variant", "setting", "requests/s", "p50, ms", "p99, ms", "CPU of the services", "CPU of a request, ms"}}
+	for _, m := range all {
+		if m.CPU == nil || m.Latency == nil || m.PerSecond == 0 {
+			continue
+		}
+		t.Cells = append(t.Cells, []string{
+			m.Variant, m.Setting, fmt.Sprintf("%.0f", m.PerSecond), fmt.Sprintf("%.2f", m.Latency.P50), fmt.Sprintf("%.1f", m.Latency.P99),
+			fmt.Sprintf("%.2f", m.CPU.Service), fmt.Sprintf("%.2f", m.CPU.Service/m.PerSecond*1000),
+		})
+	}
+	return t
+}

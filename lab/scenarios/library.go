@@ -1,0 +1,171 @@
+package scenarios
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/lab/result"
+	"github.com/weir-go/weir/lab/scenario"
+)
+
+var library = scenario.Scenario{
+	Name:  "library",
+	Title: "What weir itself costs",
+	Asks:  "What do a hit, a miss and a stampede cost, in the process alone, beside other libraries?",
+	Run:   runLibrary,
+}
+
+// How long weir-bench measures.
+type benchSize struct {
+	bench, benchTime string
+	rounds           int
+}
+
+func runLibrary(ctx context.Context, l *scenario.Lab) error {
+	size := scenario.Size(l, benchSize{"^(Hit|HitInt|Miss|Stampede)$", "100ms", 6}, benchSize{"^(Hit|Stampede)$", "10ms", 1})
+	report, err := runBench(ctx, l, size)
+	if err != nil {
+		return err
+	}
+	table := result.Table{Title: "weir beside its peers", Head: []string{"what", "measured", "interval", "target", ""}}
+	for _, r := range report.Rows {
+		verdict := r.Verdict
+		if r.Unsure {
+			verdict += ", within the noise"
+		}
+		table.Cells = append(table.Cells, []string{r.What, digits(r.Median), digits(r.Low) + " to " + digits(r.High), r.Target, verdict})
+	}
+	l.Table(table)
+	for _, must := range []struct {
+		what, row string
+		most      float64
+	}{
+		{"a stampede is one load", "stampede: weir, most loads for one key", 1},
+		{"a hit allocates nothing", "fresh hit: weir, allocations", 0},
+	} {
+		r, err := report.row(must.row)
+		if err != nil {
+			return err
+		}
+		l.Check(must.what, r.High <= must.most, "%s in the worst of %d rounds", digits(r.High), r.Rounds)
+	}
+	if err := rowsOfLibrary(l, report); err != nil {
+		return err
+	}
+	l.Note("Measured by weir-bench %s; a target is the design's, and judged there, not here. "+
+		"An interval is of 95 %% confidence from six rounds on, and else the range.", strings.Join(size.args(), " "))
+	return nil
+}
+
+// rowsOfLibrary writes the figures of the summary.
+func rowsOfLibrary(l *scenario.Lab, report benchReport) error {
+	for _, f := range []struct{ what, row string }{
+		{"a fresh hit in sturdyc → weir, ratio of the times", "fresh hit: sturdyc / weir"},
+		{"a fresh hit in singleflight around a map cache → weir, ratio of the times", "fresh hit: singleflight around map cache, callers without deadlines (Do) / weir"},
+	} {
+		r, err := report.row(f.row)
+		if err != nil {
+			return err
+		}
+		l.Row(result.NewRow(f.what, "times weir's", result.Lower).Here(r.Median, 1))
+	}
+	return nil
+}
+
+// A benchReport is what weir-bench prints.
+type benchReport struct {
+	Rows []benchRow `json:"rows"`
+}
+
+type benchRow struct {
+	What    string  `json:"what"`
+	Rounds  int     `json:"rounds"`
+	Median  float64 `json:"median"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	Target  string  `json:"target"`
+	Verdict string  `json:"verdict"`
+	Unsure  bool    `json:"unsure"`
+}
+
+func (r benchReport) row(what string) (benchRow, error) {
+	for _, row := range r.Rows {
+		if row.What == what {
+			return row, nil
+		}
+	}
+	return benchRow{}, fmt.Errorf("weir-bench has not measured %q", what)
+}
+
+// args are those of weir-bench.
+func (s benchSize) args() []string {
+	return []string{"run", "-bench", s.bench, "-rounds", strconv.Itoa(s.rounds), "-benchtime", s.benchTime, "-json"}
+}
+
+// runBench builds weir-bench, so that it can be ended by its process id, and
+// runs it.
+func runBench(ctx context.Context, l *scenario.Lab, size benchSize) (report benchReport, err error) {
+	root, err := repository()
+	if err != nil {
+		return report, err
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return report, fmt.Errorf("the benchmarks are built when they are run, which needs the Go toolchain: %w", err)
+	}
+	folder, err := os.MkdirTemp("", "weir-lab")
+	if err != nil {
+		return report, err
+	}
+	l.Defer(func() error { return os.RemoveAll(folder) })
+	l.Step("building weir-bench")
+	program := filepath.Join(folder, "weir-bench")
+	build := exec.CommandContext(ctx, goTool, "build", "-o", program, "./bench/cmd/weir-bench")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return report, fmt.Errorf("go build ./bench/cmd/weir-bench: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	l.Step("measuring, %d rounds", size.rounds)
+	cmd := exec.Command(program, size.args()...)
+	cmd.Dir = root
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := l.Alone(ctx, cmd); err != nil {
+		return report, errors.Join(fmt.Errorf("weir-bench: %w", err), errors.New(strings.TrimSpace(log.String())))
+	}
+	return report, json.Unmarshal(out.Bytes(), &report)
+}
+
+// repository is the folder of weir's checkout that this program runs in.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.work")); err == nil {
+			if _, err := os.Stat(filepath.Join(at, "bench", "cmd", "weir-bench")); err == nil {
+				return at, nil
+			}
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("neither %s nor a folder above it is weir's repository: run the lab inside a checkout", dir)
+		}
+	}
+}
+
+// digits prints three significant digits, and whole numbers from 100 on.
+func digits(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

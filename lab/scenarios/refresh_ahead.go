@@ -1,0 +1,242 @@
+package scenarios
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	cache "github.com/Code-Hex/go-generics-cache"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/lab/load"
+	"github.com/weir-go/weir/lab/result"
+	"github.com/weir-go/weir/lab/scenario"
+)
+
+var refreshAhead = scenario.Scenario{
+	Name:  "refresh-ahead",
+	Title: "Refresh ahead of the expiry",
+	Asks:  "A popular list takes 5 s to compute and is good for 12 s. Who waits when it expires?",
+	Published: &result.Published{
+		Title: "highload-patterns: refresh-ahead caching",
+		Setup: "A list of popular films is kept in the process and updated in the background. No figures.",
+		FromSource: []string{
+			"The list is computed again whenever it is ready, and at most once a second: for ever, whether or not anybody reads it. Its only way to be late is to be 5 s old.",
+		},
+	},
+	Service: refreshService,
+	Run:     runRefresh,
+}
+
+const (
+	weirRefreshed   = "weir refresh-ahead"
+	refreshArrivals = 50 // a second
+)
+
+// A popularList says how long the list takes and how long it is good.
+type popularList struct{ Compute, TTL time.Duration }
+
+// The share of the TTL after which weir refreshes: early enough for a list
+// that takes 5 s of the 12.
+const refreshAfter = 0.5
+
+// earliest is when the first refresh may begin after a fill: by default it is
+// drawn from a tenth of the TTL before it is due.
+func (p popularList) earliest() time.Duration {
+	return time.Duration((refreshAfter - weir.DefaultRefreshJitter) * float64(p.TTL))
+}
+
+// most is how many refreshes there can be in that time after a fill: each is
+// counted from the end of the one before.
+func (p popularList) most(d time.Duration) int64 {
+	if d < p.earliest() {
+		return 0
+	}
+	return 1 + int64((d-p.earliest())/(p.earliest()+p.Compute))
+}
+
+func runRefresh(ctx context.Context, l *scenario.Lab) error {
+	list := scenario.Size(l, popularList{5 * time.Second, 12 * time.Second}, popularList{200 * time.Millisecond, time.Second})
+	var took time.Duration // of the last
+	for _, v := range []struct {
+		variant string
+		length  time.Duration
+	}{
+		// Where nothing expires every second is like the next.
+		{unprotected, scenario.Size(l, 8*time.Second, time.Second)},
+		{ceiling, scenario.Size(l, 10*time.Second, time.Second)},
+		{cacheAlone, scenario.Size(l, 40*time.Second, 2500*time.Millisecond)},
+		{weirRefreshed, scenario.Size(l, 40*time.Second, 2500*time.Millisecond)},
+	} {
+		s, err := l.Serve(ctx, v.variant, list)
+		if err != nil {
+			return err
+		}
+		arrivals := load.Spec{URLs: []string{"/getPopularMovies"}, Mode: load.Open, Rate: refreshArrivals, Duration: v.length}
+		began := time.Now()
+		if _, err := l.Measure(ctx, s, scenario.Job{Load: arrivals}); err != nil {
+			return err
+		}
+		took = time.Since(began)
+		if err := s.Stop(); err != nil {
+			return err
+		}
+	}
+	judgeRefresh(l, list, took-list.Compute) // without the fill
+	return nil
+}
+
+// judgeRefresh says what holds; weir's service ran that long after the fill.
+func judgeRefresh(l *scenario.Lab, list popularList, ran time.Duration) {
+	nothing, kept, ahead := l.One(unprotected), l.One(cacheAlone), l.One(weirRefreshed)
+	most := list.most(ran)
+	l.Check("unprotected: each request is a computation", nothing.Source.Calls == nothing.Requests, "%d", nothing.Source.Calls)
+	l.Check("cache alone: readers wait when the list expires", kept.Values[waitedForList] > 0, "%.0f of %d", kept.Values[waitedForList], kept.Requests)
+	l.Check("weir: no request fails", ahead.Failures == 0, "%d of %d", ahead.Failures, ahead.Requests)
+	l.Check("weir: no reader waits after the first fill", ahead.Values[waitedForList] == 0, "%.0f of %d", ahead.Values[waitedForList], ahead.Requests)
+	l.Check("weir: the list is refreshed", ahead.Source.Calls >= 1, "%d times in %.0f s", ahead.Source.Calls, ahead.Seconds)
+	l.Check("weir: it is computed about once a TTL", ahead.Source.Calls <= most, "%d times in %.0f s, and %d are possible", ahead.Source.Calls, ahead.Seconds, most)
+	l.Check("weir: one computation at a time", ahead.Source.Most <= 1, "%d at once", ahead.Source.Most)
+	l.CheckTime("weir: after the first fill the slowest reader is below 10 ms", ahead.Latency.Slowest < 10, "%.2f ms", ahead.Latency.Slowest)
+	// The stale window is for the reader who comes back after a pause; with
+	// arrivals all the time the refresh is always in time.
+	l.CheckTime("weir: nobody gets a list older than the TTL", ahead.Values[oldestList] < list.TTL.Seconds()+0.1, "%.2f s", ahead.Values[oldestList])
+
+	l.Row(result.NewRow("slowest reader after the first fill, cache alone → weir", "ms", result.Lower).Here(kept.Latency.Slowest, ahead.Latency.Slowest).
+		Under(l.One(ceiling).Latency.Slowest))
+	l.Row(result.NewRow("readers that waited, cache alone → weir", "readers", result.Lower).Here(kept.Values[waitedForList], ahead.Values[waitedForList]))
+	l.Row(result.NewRow("computations, cache alone → weir", "calls", result.Lower).Here(float64(kept.Source.Calls), float64(ahead.Source.Calls)))
+	l.Row(result.NewRow("computations at once, cache alone → weir", "calls", result.Lower).Here(float64(kept.Source.Most), float64(ahead.Source.Most)))
+	l.Note("The first fill is made before the measurement, for the variants that keep anything. Without it the first readers wait in every variant.")
+}
+
+// What the service of refresh-ahead counts.
+const (
+	waitedForList = "readers that waited for a computation"
+	oldestList    = "age of the oldest list sent, s"
+)
+
+// popularKey is the key of the one list that there is.
+const popularKey = "popular"
+
+var filmTitles = []string{"one", "two", "three"}
+
+// A films is the list, and when it was ready.
+type films struct {
+	Titles []string
+	At     time.Time
+}
+
+// A filmsCache is a variant's: get tells too whether the list had to be waited
+// for, and fill makes the first one.
+type filmsCache struct {
+	get  func(ctx context.Context) (f films, hadToWait bool, err error)
+	fill func(ctx context.Context) error
+}
+
+func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
+	var list popularList
+	if err := o.Decode(&list); err != nil {
+		return nil, err
+	}
+	meter := new(scenario.Meter)
+	compute := func(context.Context, string) (films, error) {
+		defer meter.Begin()()
+		time.Sleep(list.Compute)
+		return films{filmTitles, time.Now()}, nil
+	}
+	c := filmsCache{
+		get: func(ctx context.Context) (films, bool, error) {
+			f, err := compute(ctx, popularKey)
+			return f, true, err
+		},
+		fill: func(context.Context) error { return nil },
+	}
+	switch o.Variant {
+	case ceiling:
+		constant := films{filmTitles, time.Now()}
+		c.get = func(context.Context) (films, bool, error) { return constant, false, nil }
+	case cacheAlone:
+		c = keepFilms(list.TTL, compute)
+	case weirRefreshed:
+		g, err := weir.New(compute, weir.Options{
+			TTL:                  list.TTL,
+			RefreshAhead:         refreshAfter,
+			StaleWhileRevalidate: 5 * list.TTL, // for who comes after a pause
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.fill = func(ctx context.Context) error { return g.Refresh(ctx, popularKey).Err }
+		c.get = func(ctx context.Context) (films, bool, error) {
+			r := g.GetResult(ctx, popularKey)
+			return r.Value, r.Joined || r.Source == weir.FromLoad, r.Err
+		}
+	}
+	return serveFilms(meter, c), nil
+}
+
+// keepFilms keeps the list for a TTL and does nothing else.
+func keepFilms(ttl time.Duration, compute func(context.Context, string) (films, error)) filmsCache {
+	lists := cache.New[string, films]()
+	miss := func(ctx context.Context) (films, bool, error) {
+		f, err := compute(ctx, popularKey)
+		if err == nil {
+			lists.Set(popularKey, f, cache.WithExpiration(ttl))
+		}
+		return f, true, err
+	}
+	return filmsCache{
+		get: func(ctx context.Context) (films, bool, error) {
+			if f, ok := lists.Get(popularKey); ok {
+				return f, false, nil
+			}
+			return miss(ctx)
+		},
+		fill: func(ctx context.Context) error {
+			_, _, err := miss(ctx)
+			return err
+		},
+	}
+}
+
+// serveFilms serves the list, and counts who waited and how old it was.
+func serveFilms(meter *scenario.Meter, c filmsCache) *scenario.Service {
+	var late, age atomic.Int64
+	return &scenario.Service{
+		Meter: meter,
+		Reset: func(ctx context.Context) error {
+			err := c.fill(ctx)
+			late.Store(0)
+			age.Store(0)
+			return err
+		},
+		Values: func() map[string]float64 {
+			return map[string]float64{waitedForList: float64(late.Load()), oldestList: time.Duration(age.Load()).Seconds()}
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			f, hadToWait, err := c.get(r.Context())
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			if hadToWait {
+				late.Add(1)
+			}
+			raiseTo(&age, int64(time.Since(f.At)))
+			json.NewEncoder(w).Encode(f) //nolint:errcheck // the client is gone
+		}),
+	}
+}
+
+// raiseTo makes most at least n.
+func raiseTo(most *atomic.Int64, n int64) {
+	for {
+		old := most.Load()
+		if n <= old || most.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package scenarios_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/lab/result"
+	"github.com/weir-go/weir/lab/scenario"
+	"github.com/weir-go/weir/lab/scenarios"
+)
+
+// TestMain lets the test's binary be the services and the load generator too.
+func TestMain(m *testing.M) {
+	scenario.Child(scenarios.All())
+	os.Exit(m.Run())
+}
+
+// TestScenarios runs every scenario as the lab does, with its engines and
+// processes, at the small size: what is counted must hold, times are not
+// judged.
+func TestScenarios(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := scenario.Config{Program: program, Small: true}
+	for _, s := range scenarios.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			if err := scenario.Missing([]scenario.Scenario{s}); err != nil {
+				if os.Getenv("WEIR_TEST_ENGINES") == "required" {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			res, err := config.Run(t.Context(), s)
+			if err != nil && !errors.Is(err, scenario.ErrNotHeld) {
+				t.Fatal(err)
+			}
+			if len(res.Checks) == 0 {
+				t.Error("at the small size it checks nothing")
+			}
+			for _, c := range res.Checks {
+				if !c.Holds {
+					t.Errorf("does not hold: %s: %s", c.What, c.Detail)
+				}
+			}
+			roundTrip(t, res)
+		})
+	}
+}
+
+// roundTrip writes the result and reads it back.
+func roundTrip(t *testing.T, res result.Scenario) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := result.NewWriter(&b, result.Head{Size: result.Small, Commit: "test", StartedAt: time.Unix(1, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Scenario(res); err != nil {
+		t.Fatal(err) // a number that JSON has not: NaN, or infinite
+	}
+	run, err := result.Read(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(run.Scenarios); n != 1 || len(run.Scenarios[0].Measurements) != len(res.Measurements) {
+		t.Errorf("read back: %d scenarios, %d measurements; want 1, %d", n, len(run.Scenarios[0].Measurements), len(res.Measurements))
+	}
+}
+
+// TestEachIsOneFile holds the list to its promises: a scenario has a file and a
+// page of its own, and says what it asks.
+func TestEachIsOneFile(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	seen := make(map[string]bool)
+	for _, s := range scenarios.All() {
+		if !name.MatchString(s.Name) || seen[s.Name] {
+			t.Errorf("name %q: want lower case, hyphens, and once", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Title == "" || s.Asks == "" {
+			t.Errorf("%s: it does not say what it asks", s.Name)
+		}
+		file := regexp.MustCompile("-").ReplaceAllString(s.Name, "_") + ".go"
+		for _, path := range []string{file, filepath.Join("..", "..", "docs", "explain", s.Name+".md")} {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+		}
+	}
+}
