@@ -100,7 +100,9 @@ func (d *drawer) curved() bool {
 		if xs[v] == nil {
 			xs[v] = map[float64]bool{}
 		}
-		xs[v][g.Median.X] = true
+		if g.Median.X != 0 {
+			xs[v][g.Median.X] = true
+		}
 		if len(xs[v]) >= fewestXs {
 			return true
 		}
@@ -227,7 +229,7 @@ func percentiles(m result.Measurement) []chart.Point {
 		name      string
 		share, ms float64
 	}{{"half", 0.5, l.P50}, {"90 %", 0.9, l.P90}, {"99 %", 0.99, l.P99}, {"99.9 %", 0.999, l.P999}} {
-		if p.share < slowest {
+		if p.share < slowest && p.ms > 0 { // a load tool does not tell them all
 			points = append(points, chart.Point{X: p.share, Y: p.ms, Tip: p.name + " within " + figures.Millis(p.ms)})
 		}
 	}
@@ -342,11 +344,12 @@ func (d *drawer) commonValues() []string {
 	})
 }
 
-// curve draws a chart for each facet, with a line for each variant.
+// curve draws a chart for each facet, with a line for each variant. What has no
+// X is on no curve.
 func (d *drawer) curve(kind, title string, y chart.Axis, of func(result.Measurement) (float64, bool)) figure {
 	var facets []string
 	for _, g := range d.groups {
-		if f := facetOf(g.Median); !slices.Contains(facets, f) {
+		if f := facetOf(g.Median); g.Median.X != 0 && !slices.Contains(facets, f) {
 			facets = append(facets, f)
 		}
 	}
@@ -373,7 +376,7 @@ func (d *drawer) lines(facet string, y chart.Axis, of func(result.Measurement) (
 	for _, g := range d.groups {
 		m := g.Median
 		v, ok := of(m)
-		if !ok || facetOf(m) != facet {
+		if !ok || m.X == 0 || facetOf(m) != facet {
 			continue
 		}
 		low, high = min(low, m.X), max(high, m.X)

@@ -102,3 +102,35 @@ func TestManySettingsAreThinnedOut(t *testing.T) {
 		t.Errorf("panels from %q to %q; want the first and the last", p[0].title, p[mostPanels-1].title)
 	}
 }
+
+// A load tool tells the median, the p99 and the slowest alone; what it does not
+// tell is no latency of 0.
+func TestPercentilesThatAreNotToldAreNoPoints(t *testing.T) {
+	m := result.Measurement{Good: 100_000, Latency: &result.Latency{P50: 3, P99: 5, Slowest: 9}}
+	for _, p := range percentiles(m) {
+		if p.Y <= 0 {
+			t.Errorf("point %+v; want none for what is not known", p)
+		}
+	}
+}
+
+func TestWhatHasNoXIsOnNoCurve(t *testing.T) {
+	s := result.Scenario{Name: "load", Axis: "load"}
+	for x := range 5 {
+		setting := "from a cold start"
+		if x > 0 {
+			setting = fmt.Sprint(x)
+		}
+		s.Measurements = append(s.Measurements, result.Measurement{Variant: "one", Setting: setting, X: float64(x), Requests: 1, PerSecond: 1})
+	}
+	d := drawer{&s, result.Groups(s.Measurements), chart.NewPalette([][]string{{"one"}})}
+	for _, f := range d.curves() {
+		for _, p := range f.panels {
+			for _, line := range p.chart.(chart.Lines).Lines {
+				if len(line.Points) != 4 || line.Points[0].X != 1 {
+					t.Errorf("%s: %d points from %v on; want the 4 that have an X", f.title, len(line.Points), line.Points[0].X)
+				}
+			}
+		}
+	}
+}

@@ -245,7 +245,12 @@ func ownTable(t result.Table) grid {
 func everything(s *result.Scenario) grid {
 	type m = result.Measurement
 	ms := func(of func(*result.Latency) float64) func(m) string {
-		return func(x m) string { return latency(x, of) }
+		return func(x m) string {
+			if x.Latency != nil && of(x.Latency) == 0 {
+				return nothing // a load tool does not tell them all
+			}
+			return latency(x, of)
+		}
 	}
 	latencies := func(x m) bool { return x.Latency != nil }
 	source := func(x m) bool { return x.Source != nil }

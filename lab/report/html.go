@@ -55,7 +55,7 @@ type section struct {
 	Figures    []shown
 	Medians    grid
 	Long       bool // so many medians that curves show them better
-	Failures   []string
+	Remarks    []string
 	Tables     []grid
 	Everything grid
 }
@@ -127,7 +127,7 @@ func sectionOf(s *result.Scenario, palette *chart.Palette) section {
 		Scenario: s, Anchor: "s-" + slug(s.Name), Took: figures.Millis(1000 * s.ElapsedS), Held: s.Held(),
 		Summary: fmt.Sprintf("%d of %d checks hold", checksHeld(s), len(s.Checks)),
 		Count:   fmt.Sprintf("%d measurements", len(s.Measurements)),
-		Rows:    published(s), Failures: failures(s), Medians: medians(s).grouped(), Everything: everything(s),
+		Rows:    published(s), Remarks: remarks(s), Medians: medians(s).grouped(), Everything: everything(s),
 	}
 	out.Long = len(out.Medians.Cells) > mostRows
 	if s.Error != "" {

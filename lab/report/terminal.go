@@ -50,7 +50,7 @@ func Scenario(w io.Writer, s result.Scenario, style Style) error {
 	p.line(bold, s.Name+": "+s.Title)
 	p.words("", s.Asks)
 	p.part("", p.narrow(medians(&s)))
-	for _, text := range failures(&s) {
+	for _, text := range remarks(&s) {
 		p.words("", text)
 	}
 	p.part("as published, and here: unprotected → with the pattern", published(&s))
@@ -266,6 +266,35 @@ func failures(s *result.Scenario) (all []string) {
 		all = append(all, text)
 	}
 	return all
+}
+
+// remarks are what belongs under the table of measurements.
+func remarks(s *result.Scenario) []string {
+	all := failures(s)
+	if text := generator(s); text != "" {
+		all = append(all, text)
+	}
+	return all
+}
+
+// generator says how much of the machine the load generator has used: near a
+// processor, the generator is what was measured.
+func generator(s *result.Scenario) string {
+	var most float64
+	known, pinned := false, true
+	for _, m := range s.Measurements {
+		if m.CPU != nil {
+			known, most, pinned = true, max(most, m.CPU.Generator), pinned && m.CPU.Pinned
+		}
+	}
+	where := "of its own"
+	switch {
+	case !known:
+		return ""
+	case !pinned:
+		where = "shared with what it measures"
+	}
+	return fmt.Sprintf("The load generator used at most %.2f of a processor, %s.", most, where)
 }
 
 func (p *printer) checks(checks []result.Check) {

@@ -92,7 +92,7 @@ func width(s string, size float64) (w float64) {
 		case r > 0x2e80: // East Asian letters are square
 			w += 1.05
 		default:
-			w += 0.58
+			w += 0.63
 		}
 	}
 	return w * size
