@@ -202,6 +202,7 @@ func TestConnections(t *testing.T) {
 			var asked atomic.Bool // by the client, to close the connection
 			p := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				asked.Store(req.Close)
+				time.Sleep(ms) // or one client may have all requests
 				tt.handler(w, req)
 			})
 			r := run(t, p, load.Spec{Clients: 2, Requests: 100, NoKeepAlive: tt.without})
