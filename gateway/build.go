@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/forward"
+	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Defaults of a Config.
+const (
+	defaultName      = "weir"
+	defaultDrain     = 256 << 10
+	defaultQueueWait = 10 * time.Second
+	defaultIdle      = 60 * time.Second
+)
+
+// clone returns a copy of c that shares nothing with it that can be altered:
+// who changes a Config in place and calls Update has it compared with the one
+// before.
+func (c Config) clone() Config {
+	c.TrustedProxies = slices.Clone(c.TrustedProxies)
+	c.Upstreams = slices.Clone(c.Upstreams)
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		u.Servers = slices.Clone(u.Servers)
+		u.Retry.On = slices.Clone(u.Retry.On)
+		u.Retry.Methods = slices.Clone(u.Retry.Methods)
+	}
+	c.Routes = slices.Clone(c.Routes)
+	for i := range c.Routes {
+		c.Routes[i] = c.Routes[i].clone()
+	}
+	return c
+}
+
+func (r Route) clone() Route {
+	if r.Rate != nil {
+		rate := *r.Rate
+		r.Rate = &rate
+	}
+	for _, list := range []*[]string{
+		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
+		&r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted,
+	} {
+		*list = slices.Clone(*list)
+	}
+	r.SetRequest, r.SetResponse = r.SetRequest.Clone(), r.SetResponse.Clone()
+	return r
+}
+
+// options returns what of r is for its Handler alone.
+func (r Route) options() weirhttp.Options {
+	o := weirhttp.Options{
+		Policy:  r.Cache,
+		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
+		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead,
+		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout,
+		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
+		Gateway: true,
+	}
+	if p := r.Priority; p != limit.Normal {
+		o.Priority = func(*http.Request) limit.Priority { return p }
+	}
+	return o
+}
+
+// handler makes what answers r, by up.
+func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
+	trusted := trust(c.TrustedProxies)
+	o := r.options()
+	o.Name = cmp.Or(c.Name, defaultName)
+	o.Cache = g.cache
+	o.Scheme = trusted.scheme
+	if len(trusted) > 0 {
+		// What is passed on and believed is compared, like the scheme: two sites
+		// behind one proxy may differ in nothing else.
+		o.Policy.Vary = append(slices.Clip(o.Policy.Vary), "X-Forwarded-Host")
+	}
+	o.Observer = c.Observer
+	o.Streams = &up.streams
+	o.Limiter = &up.calls
+	if r.Concurrency > 0 {
+		own, err := newGate(r.Name, r.Concurrency, false, r.Queue, r.QueueWait)
+		if err != nil {
+			return nil, err
+		}
+		o.Limiter = limit.All(own, &up.calls)
+	}
+	if r.Rate != nil {
+		rate := *r.Rate
+		rate.Name = r.Name
+		rate.Key = weirhttp.ByAddress(trusted.client)
+		if name, ok := strings.CutPrefix(r.RateBy, "header:"); ok {
+			rate.Key = weirhttp.ByHeader(name, rate.Key)
+		}
+		door, err := weirhttp.NewDoor(rate)
+		if err != nil {
+			return nil, err
+		}
+		o.Door = door
+	}
+	h, err := weirhttp.New(&forward.Forwarder{
+		RoundTrip:      up.pool.RoundTrip,
+		Via:            o.Name,
+		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),
+		Trusted:        trusted.peer,
+		SetRequest:     canonical(r.SetRequest),
+		SetResponse:    canonical(r.SetResponse),
+		RemoveRequest:  canonicalNames(r.RemoveRequest),
+		RemoveResponse: canonicalNames(r.RemoveResponse),
+		IdleTimeout:    cmp.Or(r.IdleTimeout, defaultIdle),
+	}, o)
+	if err != nil {
+		return nil, err
+	}
+	return &handler{route: r, source: up, http: h}, nil
+}
+
+func canonical(h http.Header) http.Header {
+	if h == nil {
+		return nil
+	}
+	c := make(http.Header)
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		k := textproto.CanonicalMIMEHeaderKey(name)
+		c[k] = append(c[k], h[name]...)
+	}
+	return c
+}
+
+func canonicalNames(names []string) []string {
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = textproto.CanonicalMIMEHeaderKey(names[i])
+	}
+	return names
+}
+
+// poolOptions returns what of u is for its pool, with the defaults.
+func (u Upstream) poolOptions() upstream.Options {
+	h, r := u.Health, u.Retry
+	o := upstream.Options{
+		ConnectTimeout: cmp.Or(u.ConnectTimeout, 5*time.Second),
+		IdleConn:       cmp.Or(u.IdleConn, 2*time.Second),
+		MaxIdleConns:   cmp.Or(u.MaxIdleConns, 256),
+		TLS:            u.TLS,
+		Health: upstream.Health{
+			Path:      h.Path,
+			Interval:  cmp.Or(h.Interval, 2*time.Second),
+			Timeout:   cmp.Or(h.Timeout, time.Second),
+			Healthy:   cmp.Or(h.Healthy, 2),
+			Unhealthy: cmp.Or(h.Unhealthy, 3),
+			Failures:  cmp.Or(h.Failures, 5),
+			Eject:     cmp.Or(h.Eject, 10*time.Second),
+		},
+		Retry: upstream.Retry{
+			Attempts: max(r.Attempts, 1),
+			On:       r.On,
+			Methods:  r.Methods,
+			Budget:   cmp.Or(r.Budget, 10),
+			Backoff:  cmp.Or(r.Backoff, 25*time.Millisecond),
+		},
+	}
+	if r.On == nil {
+		o.Retry.On = []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	}
+	if r.Methods == nil {
+		o.Retry.Methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
+	}
+	for _, s := range u.Servers {
+		if base, _, ok := parseServer(s); ok { // or the Config is not valid
+			o.Servers = append(o.Servers, base)
+		}
+	}
+	return o
+}
+
+// openTransport is upstream.Surroundings.Open.
+func openTransport(base *url.URL, o upstream.Options) (upstream.Transport, error) {
+	t, err := forward.NewTransport(forward.Options{
+		BaseURL: base, ConnectTimeout: o.ConnectTimeout, IdleConn: o.IdleConn, MaxIdleConns: o.MaxIdleConns, TLS: o.TLS,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}

@@ -1,0 +1,182 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gateway/internal/forward"
+	"github.com/weir-go/weir/gateway/internal/route"
+	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+var _ http.Handler = (*Gateway)(nil)
+
+// A Gateway is a handler over upstreams. Make one with [New], and Close it. It
+// is safe for concurrent use.
+type Gateway struct {
+	cache      *weirhttp.Cache
+	background sync.WaitGroup // the health checks of all pools
+
+	// now is what the Gateway does. A request reads it once, without a lock, and
+	// keeps to it.
+	now                atomic.Pointer[state]
+	closed             atomic.Bool
+	unrouted, rejected atomic.Uint64
+
+	mu sync.Mutex // of Update and Close; above the pools' mutexes
+}
+
+// A state is what a Gateway does between two Updates. It is not altered.
+type state struct {
+	config   Config
+	name     string
+	index    *route.Index
+	handlers []*handler // by the number of the route in config and index
+	sources  map[string]*source
+}
+
+// A handler answers the requests of one route.
+type handler struct {
+	route  Route
+	source *source
+	http   *weirhttp.Handler
+}
+
+// A source is one upstream: what stays when its configuration changes.
+type source struct {
+	pool           *upstream.Pool
+	calls, streams valve
+}
+
+// New returns a Gateway. Its error joins an [*OptionError] for every fault of c.
+func New(c Config) (*Gateway, error) {
+	g := &Gateway{cache: c.Cache}
+	if g.cache == nil {
+		var err error
+		if g.cache, err = weirhttp.NewCache(weirhttp.DefaultCacheBytes); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.Update(c); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// ServeHTTP answers r. After Close it answers 503.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if forward.Reject(w, r) {
+		g.rejected.Add(1)
+		return
+	}
+	if g.closed.Load() {
+		weirhttp.Error(w, r, weir.ErrClosed)
+		return
+	}
+	s := g.now.Load()
+	h := s.find(r)
+	if h == nil {
+		g.unrouted.Add(1)
+		s.notFound(w, r)
+		return
+	}
+	if rw, ok := w.(interface{ SetRoute(name string) }); ok { // an access log wants to know
+		rw.SetRoute(h.route.Name)
+	}
+	h.ServeHTTP(w, r)
+}
+
+// find returns what answers r, or nil.
+func (s *state) find(r *http.Request) *handler {
+	if i := s.index.Find(r.Host, route.Path(r), r.Method); i != route.None {
+		return s.handlers[i]
+	}
+	return nil
+}
+
+// notFound answers a request that no route matches.
+func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
+	const text = "404 Not Found: no route matches this request\n"
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Proxy-Status", s.name+"; error=destination_not_found") // RFC 9209, section 2.3.3
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
+	}
+}
+
+// ServeHTTP answers r. A body that says that it is too long is refused at once,
+// one that turns out to be while it is forwarded.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if n := h.route.MaxBody; n > 0 && r.ContentLength != 0 {
+		if r.ContentLength > n {
+			weirhttp.Error(w, r, &http.MaxBytesError{Limit: n})
+			return
+		}
+		limited := *r
+		limited.Body = http.MaxBytesReader(w, r.Body, n)
+		r = &limited
+	}
+	h.http.ServeHTTP(w, r)
+}
+
+// Close stops the health checks and closes idle connections. Requests that are
+// being answered end as they began, and what comes after gets 503. It waits for
+// what runs in the background, until ctx ends, and then returns the cause of
+// ctx. It may be called again.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.mu.Lock()
+	if g.closed.CompareAndSwap(false, true) {
+		for _, src := range g.now.Load().sources {
+			src.pool.Retire()
+		}
+	}
+	g.mu.Unlock()
+	var err error
+	for _, h := range g.now.Load().handlers {
+		err = cmp.Or(err, h.http.StopRefreshing(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("gateway: close: %w", err)
+	}
+	done := make(chan struct{})
+	go func() { // ends with the checks, which Retire has stopped
+		defer close(done)
+		g.background.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("gateway: close: %w", context.Cause(ctx))
+	}
+}
+
+// Cache returns the cache that the routes share.
+func (g *Gateway) Cache() *weirhttp.Cache { return g.cache }
+
+// Explain tells which route r takes (its name, empty for none), and what would
+// become of it there. It changes nothing.
+func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation) {
+	h := g.now.Load().find(r)
+	if h == nil {
+		return "", weirhttp.Explanation{
+			Method: r.Method,
+			Answer: "error",
+			Steps:  []string{"No route matches it: it is answered with 404."},
+		}
+	}
+	return h.route.Name, h.http.Explain(r)
+}

@@ -1,0 +1,140 @@
+package forward
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TLS says goodbye on a connection on which nothing of a request was written.
+// That must not look as if something was.
+func TestH15_GoodbyeIsNotARequest(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<33, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	server := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}})
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(server)
+		read <- err
+	}()
+	c := &conn{Conn: ours}
+	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	before := c.wrote.Load()
+	if _, err := tc.Write([]byte("hello")); err != nil || c.wrote.Load() <= before {
+		t.Fatalf("Write = %v, and %d bytes were counted; want some", err, c.wrote.Load()-before)
+	}
+	before = c.wrote.Load()
+	tc.Close()
+	if err := <-read; err != nil {
+		t.Fatalf("the server read %v; want a goodbye", err)
+	}
+	if got := c.wrote.Load(); got != before {
+		t.Errorf("the goodbye counts as %d bytes; want none", got-before)
+	}
+	theirs.Close()
+}
+
+// The report that a connection is idle may come after the next request has taken
+// it. That request must not be cut off.
+func TestH15_LatePutIsIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := &conn{Conn: ours, keep: time.Second}
+		first, second := new(attempt), new(attempt)
+		c.take(first)
+		c.take(second)
+		c.put(first)
+		c.setKeep(first, 0)
+		time.Sleep(time.Minute)
+		if c.lost.Load() {
+			t.Error("the connection was closed under its user")
+		}
+		c.put(second)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !c.lost.Load() {
+			t.Error("the connection was not closed when it was idle")
+		}
+		if n, err := c.Write([]byte("x")); n != 0 || err == nil {
+			t.Errorf("Write = %d, %v; want an error and nothing written", n, err)
+		}
+		theirs.Close()
+	})
+}
+
+// Whatever a server says, a connection is kept for less than it waits.
+func FuzzKeepAlive(f *testing.F) {
+	for _, s := range []string{"timeout=5", "max=1, timeout=61", `timeout="3"`, "timeout", "timeout=-1", "timeout=99999999999", ",,=", "TIMEOUT = 2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, ok := keepAlive([]string{s})
+		if d < 0 || !ok && d != 0 || d > (1<<32)*time.Second {
+			t.Errorf("keepAlive(%q) = %v, %t; want no negative time", s, d, ok)
+		}
+	})
+}
+
+func TestKeepAlive(t *testing.T) {
+	for _, tt := range []struct {
+		value string
+		want  time.Duration
+		ok    bool
+	}{
+		{"timeout=5", 4 * time.Second, true},
+		{"max=3, Timeout = \"61\"", time.Minute, true},
+		{"timeout=0", 0, true},
+		{"timeout=x, timeout=2", time.Second, true},
+		{"max=3", 0, false},
+	} {
+		if d, ok := keepAlive([]string{tt.value}); d != tt.want || ok != tt.ok {
+			t.Errorf("keepAlive(%q) = %v, %t; want %v, %t", tt.value, d, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+// closeAfterReply counts on what a MaxBytesReader tells its ResponseWriter.
+func TestCloseAfterReply(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(200)
+		http.NewResponseController(w).Flush()
+		closeAfterReply(wrapped{w})
+	})}
+	go srv.Serve(ln)
+	defer srv.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	c.SetReadDeadline(time.Now().Add(time.Minute))
+	b, err := io.ReadAll(c)
+	if err != nil || len(b) < 5 || string(b[len(b)-5:]) != "0\r\n\r\n" {
+		t.Errorf("the answer was %q, %v; want it whole, and the connection closed", b, err)
+	}
+}
+
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }

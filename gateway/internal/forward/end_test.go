@@ -1,0 +1,255 @@
+package forward_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/forward"
+	"github.com/weir-go/weir/internal/exchange"
+)
+
+// resetConn has the kernel send a RST.
+func resetConn(c net.Conn) {
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
+
+// What the client sees of an answer that the origin ends as how says.
+func TestH5_BrokenBodies(t *testing.T) {
+	for _, tt := range []struct {
+		name, version, answer string
+		then                  string // what follows abc
+		reset                 bool
+		whole, rst            bool // what the client sees
+	}{
+		{name: "short of its length", version: "1.1", answer: "Content-Length: 10\r\n\r\nabc"},
+		{name: "no final chunk", version: "1.1", answer: "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"},
+		{name: "a bad chunk", version: "1.1", answer: "Transfer-Encoding: chunked\r\n\r\n3\r\nabc", then: "def"},
+		{name: "ended by FIN", version: "1.1", answer: "\r\nabc", whole: true},
+		{name: "ended by FIN, after Connection: close", version: "1.1", answer: "Connection: close\r\n\r\nabc", whole: true},
+		{name: "ended by RST", version: "1.1", answer: "\r\nabc", reset: true},
+		{name: "HTTP/1.0 ended by FIN", version: "1.0", answer: "\r\nabc", whole: true},
+		{name: "HTTP/1.0 ended by RST", version: "1.0", answer: "\r\nabc", reset: true, rst: true},
+		{name: "HTTP/1.0, no final chunk", version: "1.0", answer: "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", rst: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := make(chan struct{})
+			r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+				readHead(br)
+				io.WriteString(c, "HTTP/1.1 200 OK\r\n"+tt.answer)
+				<-got
+				io.WriteString(c, tt.then)
+				if tt.reset {
+					resetConn(c)
+				}
+			})
+			c := r.client()
+			c.send("GET / HTTP/" + tt.version + "\r\nHost: h\r\n\r\n")
+			resp, err := http.ReadResponse(c.br, &http.Request{Method: "GET"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			abc := make([]byte, 3)
+			if _, err := io.ReadFull(resp.Body, abc); err != nil || string(abc) != "abc" {
+				t.Fatalf("the body began with %q, %v; want abc", abc, err)
+			}
+			close(got)
+			rest, err := io.ReadAll(resp.Body)
+			if whole := err == nil; whole != tt.whole || len(rest) > 0 {
+				t.Errorf("the rest was %q, %v; want whole = %t", rest, err, tt.whole)
+			}
+			if rst := errors.Is(err, syscall.ECONNRESET); rst != tt.rst {
+				t.Errorf("the end was %v; want a RST = %t", err, tt.rst)
+			}
+		})
+	}
+}
+
+// A sink records what a Forwarder tells it.
+type sink struct {
+	*httptest.ResponseRecorder
+	err       error
+	delimited bool
+}
+
+func (s *sink) Fail(err error)  { s.err = err }
+func (s *sink) CloseDelimited() { s.delimited = true }
+
+var _ exchange.Sink = (*sink)(nil)
+
+// at has f answer a request without a network.
+func at(f *forward.Forwarder, w http.ResponseWriter, r *http.Request) (panicked any) {
+	defer func() { panicked = recover() }()
+	f.ServeHTTP(w, r)
+	return nil
+}
+
+func TestH5_ASinkIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		delimited    bool
+		panics       any
+	}{
+		{name: "length", answer: "200 OK\r\nContent-Length: 3\r\n\r\nabc"},
+		{name: "chunks", answer: "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"},
+		{name: "neither", answer: "200 OK\r\n\r\nabc", delimited: true},
+		{name: "no body", answer: "204 No Content\r\n\r\n"},
+		{name: "broken", answer: "200 OK\r\nContent-Length: 9\r\n\r\nabc", panics: http.ErrAbortHandler},
+	} {
+		r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+			readHead(br)
+			io.WriteString(c, "HTTP/1.1 "+tt.answer)
+		})
+		s := &sink{ResponseRecorder: httptest.NewRecorder()}
+		got := at(r.f, s, httptest.NewRequest("GET", "/", nil))
+		if got != tt.panics || s.delimited != tt.delimited || s.err != nil {
+			t.Errorf("%s: panic %v, CloseDelimited %t, Fail %v; want %v, %t, nil", tt.name, got, s.delimited, s.err, tt.panics, tt.delimited)
+		}
+	}
+	r := newRig(t, answers(""))
+	r.origin.Close()
+	s := &sink{ResponseRecorder: httptest.NewRecorder()}
+	at(r.f, s, httptest.NewRequest("GET", "/", nil))
+	if !errors.As(s.err, new(*exchange.UnreachableError)) {
+		t.Errorf("Fail was told %v; want an UnreachableError", s.err)
+	}
+}
+
+// What a plain ResponseWriter gets when there is no answer.
+func TestH21_ProxyStatus(t *testing.T) {
+	for _, tt := range []struct {
+		answer string
+		err    error
+		code   int
+		kind   string
+	}{
+		{answer: "", code: 502, kind: "connection_terminated"},
+		{answer: "nonsense\r\n\r\n", code: 502, kind: "http_protocol_error"},
+		{answer: "HTTP/1.1 012 Odd\r\n\r\n", code: 502, kind: "http_protocol_error"},
+		{answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", code: 502, kind: "http_protocol_error"},
+		{answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", code: 502, kind: "http_response_header_section_size"},
+		{err: context.DeadlineExceeded, code: 504, kind: "http_response_timeout"},
+		{err: &exchange.UnreachableError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, code: 502, kind: "connection_refused"},
+		{err: &exchange.UnreachableError{Err: context.DeadlineExceeded}, code: 504, kind: "connection_timeout"},
+		{err: &exchange.UnreachableError{Err: &net.DNSError{}}, code: 502, kind: "dns_error"},
+		{err: &exchange.UnreachableError{Err: syscall.EHOSTUNREACH}, code: 502, kind: "destination_ip_unroutable"},
+		{err: &exchange.UnreachableError{Err: errors.New("x")}, code: 502, kind: "destination_unavailable"},
+	} {
+		r := newRig(t, func(c net.Conn, br *bufio.Reader) {
+			readHead(br)
+			io.WriteString(c, tt.answer)
+		})
+		if tt.err != nil {
+			r.f.RoundTrip = func(*http.Request) (*http.Response, error) { return nil, tt.err }
+		}
+		w := httptest.NewRecorder()
+		at(r.f, w, httptest.NewRequest("GET", "/", nil))
+		if got, want := w.Header().Get("Proxy-Status"), "weir; error="+tt.kind; w.Code != tt.code || got != want {
+			t.Errorf("%.40q, %v: %d %q; want %d %q", tt.answer, tt.err, w.Code, got, tt.code, want)
+		}
+	}
+}
+
+// Events pass at once, and so does a head whose body takes its time.
+func TestH8_NothingWaitsForMore(t *testing.T) {
+	for _, tt := range []struct {
+		field string
+		delay time.Duration // of the head
+	}{
+		{"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n", 0},
+		{"Transfer-Encoding: chunked\r\n", time.Millisecond},
+		{"Content-Length: 4\r\n", time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			chunked := strings.Contains(tt.field, "chunked")
+			r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
+				readHead(br)
+				io.WriteString(c, "HTTP/1.1 200 OK\r\n"+tt.field+"\r\n")
+				for range 2 {
+					time.Sleep(time.Second)
+					if chunked {
+						io.WriteString(c, "2\r\nab\r\n")
+					} else {
+						io.WriteString(c, "ab")
+					}
+				}
+				if chunked {
+					io.WriteString(c, "0\r\n\r\n")
+				}
+				readHead(br)
+			})
+			begin := time.Now()
+			c := r.client()
+			c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			resp, err := http.ReadResponse(c.br, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begin); d != tt.delay {
+				t.Errorf("with %q the head took %v; want %v", tt.field, d, tt.delay)
+			}
+			for i := range 2 {
+				var p [2]byte
+				io.ReadFull(resp.Body, p[:])
+				if d, want := time.Since(begin), time.Duration(i+1)*time.Second; d != want {
+					t.Errorf("with %q part %d took %v; want %v", tt.field, i, d, want)
+				}
+			}
+			c.Close()
+		})
+	}
+}
+
+// A body in which nothing moves is cut; one that is slow is not.
+func TestH19_IdleBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
+			readHead(br)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+			for range 5 {
+				time.Sleep(9 * time.Second)
+				io.WriteString(c, "x")
+			}
+			br.ReadByte() // until the Forwarder hangs up
+		})
+		r.f.IdleTimeout = 10 * time.Second
+		begin := time.Now()
+		c := r.client()
+		c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		_, body, err := c.answer("GET")
+		if d := time.Since(begin); body != "xxxxx" || err == nil || d != 55*time.Second {
+			t.Errorf("the body was %q, %v after %v; want xxxxx, broken after 55s", body, err, d)
+		}
+	})
+}
+
+// A client that does not read is cut as well.
+func TestH19_IdleClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 1)
+		r := newRigOn(t, pipes, func(c net.Conn, br *bufio.Reader) {
+			begin := time.Now()
+			readHead(br)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+			io.WriteString(c, strings.Repeat("x", 1000000))
+			ended <- time.Since(begin)
+		})
+		r.f.IdleTimeout = 10 * time.Second
+		c := r.client()
+		c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if d := <-ended; d != 10*time.Second {
+			t.Errorf("the origin was let go after %v; want 10s", d)
+		}
+		c.Close()
+	})
+}

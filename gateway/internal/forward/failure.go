@@ -1,0 +1,113 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/weir-go/weir/internal/exchange"
+)
+
+// A ProtocolError is an answer that HTTP does not allow.
+type ProtocolError struct{ Reason string }
+
+func (e *ProtocolError) Error() string { return "forward: " + e.Reason }
+
+// fail answers when there is no answer.
+func (x *relay) fail(err error) {
+	if x.up != nil {
+		if broken := x.up.failure(); broken != nil {
+			x.blame(broken)
+			return
+		}
+		if errors.Is(context.Cause(x), errStalled) {
+			refuse(x.w, http.StatusRequestTimeout, "the request's body did not arrive")
+			return
+		}
+	}
+	if cause := context.Cause(x.r.Context()); cause != nil {
+		err = cause
+	}
+	if x.sink != nil {
+		x.sink.Fail(err)
+		return
+	}
+	code, kind := Failure(err)
+	text := http.StatusText(code) + "\n"
+	h := x.w.Header()
+	h.Set("Proxy-Status", x.f.name()+"; error="+kind)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	x.w.WriteHeader(code)
+	io.WriteString(x.w, text)
+}
+
+// blame answers a client whose body could not be read.
+func (x *relay) blame(err error) {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		refuse(x.w, http.StatusRequestEntityTooLarge, "the request's body is too large")
+		return
+	}
+	refuse(x.w, http.StatusBadRequest, "the request's body is broken")
+}
+
+// Failure returns the status to answer with when err was all that came of a
+// request, and its error type (RFC 9209, section 2.3).
+func Failure(err error) (code int, kind string) {
+	var unreachable *exchange.UnreachableError
+	switch timeout := isTimeout(err); {
+	case errors.As(err, &unreachable):
+		if timeout {
+			return http.StatusGatewayTimeout, "connection_timeout"
+		}
+		return http.StatusBadGateway, connectError(err)
+	case timeout:
+		return http.StatusGatewayTimeout, "http_response_timeout"
+	}
+	var protocol *ProtocolError
+	switch text := err.Error(); {
+	case errors.As(err, &protocol), strings.Contains(text, "malformed"):
+		return http.StatusBadGateway, "http_protocol_error"
+	case strings.Contains(text, "response headers exceeded"):
+		return http.StatusBadGateway, "http_response_header_section_size"
+	}
+	return http.StatusBadGateway, "connection_terminated"
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// connectError returns the type of an error to connect.
+func connectError(err error) string {
+	var dns *net.DNSError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var cert *tls.CertificateVerificationError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &dns):
+		return "dns_error"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection_refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "destination_ip_unroutable"
+	case errors.As(err, &cert), errors.As(err, &host):
+		return "tls_certificate_error"
+	case errors.As(err, &alert):
+		return "tls_alert_received"
+	case errors.As(err, &record):
+		return "tls_protocol_error"
+	}
+	return "destination_unavailable"
+}

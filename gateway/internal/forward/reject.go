@@ -1,0 +1,73 @@
+package forward
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Reject answers what a gateway never forwards (H18), and reports whether it
+// did: CONNECT (501), TRACE (405), a change to another version of HTTP or to TLS
+// within the connection (501), and a target that is none (400). A client on
+// HTTP/1 that tried the first or the third may go on as if it had been granted,
+// so its connection is closed.
+func Reject(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case r.Method == http.MethodConnect:
+		return refuse(w, http.StatusNotImplemented, "CONNECT is not supported")
+	case r.Method == http.MethodTrace:
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		return refuse(w, http.StatusMethodNotAllowed, "TRACE is not allowed")
+	case switchesHTTP(r):
+		return refuse(w, http.StatusNotImplemented, "this upgrade is not supported")
+	case r.RequestURI == "" && r.URL != nil:
+		return false // no server's request
+	}
+	if _, ok := targetPath(r); !ok {
+		return refuse(w, http.StatusBadRequest, "this request target cannot be forwarded")
+	}
+	return false
+}
+
+// refuse answers, and returns true.
+func refuse(w http.ResponseWriter, code int, text string) bool {
+	h := w.Header()
+	h.Set("Connection", "close")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(code)
+	w.Write([]byte(text + "\n"))
+	return true
+}
+
+// switchesHTTP reports whether r asks to go on in another version of HTTP, or in
+// TLS, which would take all that follows past the gateway.
+func switchesHTTP(r *http.Request) bool {
+	if _, ok := r.Header["Http2-Settings"]; ok {
+		return true
+	}
+	for _, v := range r.Header["Upgrade"] {
+		for protocol := range strings.SplitSeq(v, ",") {
+			name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
+			switch name {
+			case "h2c", "h2", "http", "tls":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// upgradeOf returns the protocols that r may switch to, nil if none. HTTP/1.0
+// cannot (RFC 9110, section 7.8), and a request with a body is forwarded as one
+// that does not ask: what follows its head is the body, not the protocol.
+func upgradeOf(r *http.Request) []string {
+	if r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || r.ContentLength != 0 {
+		return nil
+	}
+	if !hasToken(r.Header["Connection"], "upgrade") {
+		return nil
+	}
+	return r.Header["Upgrade"]
+}

@@ -1,0 +1,163 @@
+package forward
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// request returns what is sent to the server, and the protocols that it offers
+// to switch to.
+func (x *relay) request() (out *http.Request, upgrade []string) {
+	r := x.r
+	trusted := x.f.Trusted != nil && x.f.Trusted(r)
+	upgrade = upgradeOf(r)
+	out = (&http.Request{
+		Method:     r.Method,
+		URL:        outgoingURL(r),
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     x.f.requestHeader(r, trusted, upgrade),
+		Host:       r.Host,
+	}).WithContext(x)
+	if host := x.f.SetRequest.Get("Host"); host != "" {
+		out.Host = host
+		delete(out.Header, "Host")
+	}
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return out, upgrade
+	}
+	out.ContentLength, out.TransferEncoding = r.ContentLength, r.TransferEncoding
+	if r.ContentLength < 0 {
+		// Not nil, so that trailers that nobody announced find a place.
+		out.Trailer = make(http.Header, len(r.Trailer))
+		for name := range r.Trailer {
+			if !hopByHop(name) {
+				out.Trailer[name] = nil
+			}
+		}
+	}
+	x.up = newUpload(x, out.Trailer, r.ProtoAtLeast(1, 1) && hasToken(r.Header["Expect"], "100-continue"))
+	out.Body = x.up
+	if r.ProtoMajor == 1 {
+		// An answer may come while the body is on its way.
+		x.rc.EnableFullDuplex()
+	}
+	return out, upgrade
+}
+
+// requestHeader returns the fields of r as they are sent.
+func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []string) http.Header {
+	h := make(http.Header, len(r.Header)+8)
+	copyEndToEnd(h, r.Header)
+	if v, ok := h["Expect"]; ok {
+		// By its usual name net/http would see to it itself: see upload.
+		delete(h, "Expect")
+		h["expect"] = v
+	}
+	if hasToken(r.Header["Te"], "trailers") {
+		h["Te"] = []string{"trailers"}
+	}
+	if upgrade != nil {
+		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, upgrade
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = nil // or net/http sends its own
+	}
+	h["Via"] = append(slices.Clip(h["Via"]), f.via(r.ProtoMajor, r.ProtoMinor))
+	setForwarded(h, r, trusted)
+	if id := h["X-Request-Id"]; len(id) != 1 || !saneID(id[0]) {
+		h["X-Request-Id"] = []string{newID()}
+	}
+	for _, name := range f.RemoveRequest {
+		h.Del(name)
+	}
+	for name, values := range f.SetRequest {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+	return h
+}
+
+// setForwarded says for whom the request is. What an untrusted peer says about
+// it is dropped. So is what anybody says with "_" for "-": an origin that is
+// given its fields as variables (RFC 3875, section 4.1.18) cannot tell the two
+// apart, and a trusted proxy may not know the one that it lets pass.
+func setForwarded(h http.Header, r *http.Request, trusted bool) {
+	for name := range h {
+		plain := strings.ReplaceAll(name, "_", "-")
+		if plain == name && trusted {
+			continue
+		}
+		const prefix = "X-Forwarded-"
+		if plain == "Forwarded" || len(plain) >= len(prefix) && strings.EqualFold(plain[:len(prefix)], prefix) {
+			delete(h, name)
+		}
+	}
+	if peer, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		chain := strings.Join(append(slices.Clip(h["X-Forwarded-For"]), peer), ", ")
+		h["X-Forwarded-For"] = []string{chain}
+		if v, ok := h["Forwarded"]; ok {
+			node := peer
+			if strings.Contains(peer, ":") {
+				node = `"[` + peer + `]"`
+			}
+			h["Forwarded"] = []string{strings.Join(append(slices.Clip(v), "for="+node), ", ")}
+		}
+	}
+	if _, ok := h["X-Forwarded-Proto"]; !ok {
+		proto := "http"
+		if r.TLS != nil {
+			proto = "https"
+		}
+		h["X-Forwarded-Proto"] = []string{proto}
+	}
+	if _, ok := h["X-Forwarded-Host"]; !ok && r.Host != "" {
+		h["X-Forwarded-Host"] = []string{r.Host}
+	}
+}
+
+// saneID reports whether an X-Request-ID can be kept. Anybody's is: it proves
+// nothing, and it is of use to the client that it is the same at both ends.
+func saneID(id string) bool {
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// outgoingURL returns a URL that net/http writes as the target that r came with,
+// byte for byte, in origin form. The path is that of the request line; the query
+// is that of r.URL, which a cache may have taken parameters from.
+//
+// The scheme and host are the client's, for RoundTrip to replace.
+func outgoingURL(r *http.Request) *url.URL {
+	u := &url.URL{Scheme: "http", Host: r.Host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	path, ok := targetPath(r)
+	if !ok {
+		path = r.URL.EscapedPath() // no server's request
+	}
+	if strings.HasPrefix(path, "//") {
+		// net/http takes an opaque part like this for a host. These paths it
+		// writes as they are: see sanePath.
+		u.Path, u.RawPath = unescape(path), path
+		return u
+	}
+	u.Opaque = path
+	return u
+}

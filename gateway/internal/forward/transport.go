@@ -1,0 +1,260 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/exchange"
+)
+
+// Options are what a Transport is made of. Only BaseURL is required.
+type Options struct {
+	// BaseURL is the server: http, https, or h2c for HTTP/2 without TLS, and a
+	// host. Its path is not looked at.
+	BaseURL *url.URL
+	// ConnectTimeout bounds dialling and the TLS handshake together. 0 means 5 s.
+	ConnectTimeout time.Duration
+	// IdleConn is how long a connection is kept unused when the server does not
+	// say with Keep-Alive: timeout how long it waits. 0 means 2 s.
+	IdleConn time.Duration
+	// MaxIdleConns is how many are kept. 0 means 256.
+	MaxIdleConns int
+	// TLS is for https. nil means the system's roots.
+	TLS *tls.Config
+	// MaxHeader bounds the head of an answer, in bytes. 0 means 1 MiB.
+	MaxHeader int64
+	// Dial opens connections. nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// A Transport is a RoundTripper to one server that sends a request once.
+//
+// net/http sends a request again by itself when it thinks that doing it twice
+// does no harm, and counts every GET as harmless. A Transport lets it do so only
+// where the first try cannot have reached the server's application: nothing of
+// it was written, or an HTTP/2 server refused the stream (RFC 9113, section
+// 8.7). In any other case a broken connection is the answer.
+//
+// A Transport relays what the server says before its answer (1xx) to the
+// Forwarder that made the request. It is safe for concurrent use.
+type Transport struct {
+	o      Options
+	scheme string // http or https
+	host   string
+
+	main *http.Transport
+	// old speaks HTTP/1.1 only, to a server that has TLS: for upgrades, and for
+	// everything once the server has chosen HTTP/1.1. It is main for a server
+	// that has no TLS.
+	old    *http.Transport
+	chosen atomic.Bool // the server chose HTTP/1.1
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport returns a Transport. Close it.
+func NewTransport(o Options) (*Transport, error) {
+	if o.BaseURL == nil || o.BaseURL.Host == "" {
+		return nil, errors.New("forward: BaseURL has no host")
+	}
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 5 * time.Second
+	}
+	if o.IdleConn <= 0 {
+		o.IdleConn = 2 * time.Second
+	}
+	if o.MaxIdleConns <= 0 {
+		o.MaxIdleConns = 256
+	}
+	if o.MaxHeader <= 0 {
+		o.MaxHeader = 1 << 20
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	t := &Transport{o: o, scheme: o.BaseURL.Scheme, host: o.BaseURL.Host}
+	switch t.scheme {
+	case "http":
+		t.main = t.client(true, false)
+		t.old = t.main
+	case "h2c":
+		t.scheme = "http"
+		t.main = t.client(false, true)
+	case "https":
+		t.main = t.client(true, true)
+		t.old = t.client(true, false)
+	default:
+		return nil, fmt.Errorf("forward: BaseURL has scheme %q; want http, https or h2c", t.scheme)
+	}
+	return t, nil
+}
+
+// client returns a http.Transport for one or both versions.
+func (t *Transport) client(one, two bool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(one)
+	protocols.SetHTTP2(two && t.scheme == "https")
+	protocols.SetUnencryptedHTTP2(two && t.scheme == "http")
+	c := &http.Transport{
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxIdleConns:           t.o.MaxIdleConns,
+		MaxIdleConnsPerHost:    t.o.MaxIdleConns,
+		MaxResponseHeaderBytes: t.o.MaxHeader,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return t.dial(ctx, network, address, two)
+		},
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return t.dialTLS(ctx, network, address, two)
+		},
+	}
+	if two {
+		// HTTP/2 ends an idle connection without harm to a request that comes at
+		// that moment. Connections of HTTP/1 see to themselves: see conn.
+		c.IdleConnTimeout = t.o.IdleConn
+	}
+	return c
+}
+
+// dial opens a connection without TLS.
+func (t *Transport) dial(ctx context.Context, network, address string, two bool) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
+	defer cancel()
+	nc, err := t.o.Dial(ctx, network, address)
+	if err != nil {
+		return nil, &exchange.UnreachableError{Err: err}
+	}
+	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two}
+	c.unused()
+	return c, nil
+}
+
+// dialTLS opens a connection with TLS, and offers HTTP/2 if two is set.
+func (t *Transport) dialTLS(ctx context.Context, network, address string, two bool) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
+	defer cancel()
+	nc, err := t.o.Dial(ctx, network, address)
+	if err != nil {
+		return nil, &exchange.UnreachableError{Err: err}
+	}
+	c := &conn{Conn: nc, keep: t.o.IdleConn}
+	tc := tls.Client(c, t.config(address, two))
+	if err := tc.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, &exchange.UnreachableError{Err: err}
+	}
+	switch {
+	case tc.ConnectionState().NegotiatedProtocol == "h2":
+		c.streams = true
+	case two:
+		t.chosen.Store(true)
+	}
+	c.unused()
+	return tc, nil
+}
+
+// config returns what a handshake with address needs.
+func (t *Transport) config(address string, two bool) *tls.Config {
+	config := new(tls.Config)
+	if t.o.TLS != nil {
+		config = t.o.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	config.NextProtos = []string{"http/1.1"}
+	if two {
+		config.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return config
+}
+
+// RoundTrip sends r to the server, whatever the scheme and host of r's URL, and
+// returns the head of the answer. The error is an *exchange.UnreachableError
+// when nothing of r was sent, and its body was not read.
+//
+// When a connection that was kept turns out to be dead before anything of r was
+// written to it, the next one is tried, in the end a fresh one.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	client, r := t.choose(r)
+	body := r.Body
+	if body == http.NoBody {
+		body = nil
+	}
+	for {
+		a := newAttempt(t, r, body)
+		resp, err := client.RoundTrip(a.req)
+		if err == nil {
+			a.answered(resp)
+			return resp, nil
+		}
+		err = a.failed(err)
+		if !a.unsent() {
+			a.end()
+			return nil, err
+		}
+		if cause := context.Cause(r.Context()); cause != nil {
+			a.end()
+			return nil, cause
+		}
+		if !a.reused {
+			// A fresh connection that ended before a byte: the server is there
+			// and does not talk to us.
+			a.end()
+			return nil, &exchange.UnreachableError{Err: err}
+		}
+	}
+}
+
+// choose returns the client for r, and r without an upgrade if the server cannot
+// do it: an upgrade is an offer (RFC 9110, section 7.8), and HTTP/2 has none.
+func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
+	_, upgrade := r.Header["Upgrade"]
+	switch {
+	case !upgrade && !t.chosen.Load():
+		return t.main, r
+	case t.old != nil:
+		return t.old, r
+	}
+	r = r.Clone(r.Context())
+	delete(r.Header, "Upgrade")
+	delete(r.Header, "Connection")
+	return t.main, r
+}
+
+// Close closes the connections that are idle. Calls go on.
+func (t *Transport) Close() {
+	t.main.CloseIdleConnections()
+	if t.old != nil {
+		t.old.CloseIdleConnections()
+	}
+}
+
+// keepAlive returns how long a connection may be kept that a server's Keep-Alive
+// fields talk of: a second less than it waits itself.
+func keepAlive(values []string) (time.Duration, bool) {
+	for _, v := range values {
+		for param := range strings.SplitSeq(v, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "timeout") {
+				continue
+			}
+			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 32)
+			if err != nil {
+				continue
+			}
+			return time.Duration(max(int64(n)-1, 0)) * time.Second, true
+		}
+	}
+	return 0, false
+}

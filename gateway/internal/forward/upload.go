@@ -1,0 +1,215 @@
+package forward
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+var past = time.Unix(1, 0)
+
+const (
+	// continueWait is how long a body waits for the server's 100, before the
+	// client is asked for it anyway: a server need not send one.
+	continueWait = time.Second
+	// drainWait bounds the time for which an unwanted body is read.
+	drainWait = time.Second
+)
+
+var errUploadOver = errors.New("forward: the client's body is not wanted any more")
+
+// An upload is the client's body on its way to the server. net/http's transport
+// reads it on a goroutine of its own, and may do so when the answer is long
+// complete. The client's connection must be left alone by then, which is what
+// leave and drain are for.
+type upload struct {
+	x       *relay
+	src     io.ReadCloser
+	trailer http.Header // filled in at the end
+
+	opened chan struct{} // closed when the client may be asked; nil: at once
+	gone   chan struct{} // closed by leave
+	once   sync.Once     // closes opened
+
+	mu      sync.Mutex
+	idle    sync.Cond // on mu: reading has become false
+	reading bool      // guarded by mu
+	begun   bool      // guarded by mu: src was read
+	held    bool      // guarded by mu: an answer came before src was read
+	over    bool      // guarded by mu
+	eof     bool      // guarded by mu
+	cut     bool      // guarded by mu: no more is read
+	poison  bool      // guarded by mu: a Read was interrupted
+	err     error     // guarded by mu: how src broke, unless we cut it
+}
+
+func newUpload(x *relay, trailer http.Header, waits bool) *upload {
+	u := &upload{x: x, src: x.r.Body, trailer: trailer, gone: make(chan struct{})}
+	u.idle.L = &u.mu
+	if waits {
+		u.opened = make(chan struct{})
+	}
+	return u
+}
+
+// open is called when the server wants the body.
+func (u *upload) open() {
+	if u.opened != nil {
+		u.once.Do(func() { close(u.opened) })
+	}
+}
+
+// hold is called when the answer has come. A client that still waits to be asked
+// for its body is not asked any more.
+func (u *upload) hold() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.opened != nil && !u.begun {
+		u.held = true
+	}
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	if !u.wait() {
+		return 0, errUploadOver
+	}
+	u.x.watch.begin()
+	n, err := u.src.Read(p)
+	u.x.watch.end()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reading = false
+	u.idle.Broadcast()
+	switch {
+	case err == io.EOF:
+		u.eof = true
+		for name, values := range u.x.r.Trailer {
+			if !hopByHop(name) && len(values) > 0 {
+				u.trailer[name] = values
+			}
+		}
+	case err != nil && u.err == nil && !u.cut:
+		u.err = err
+	}
+	return n, err
+}
+
+// wait waits until src may be read, and reports whether it may.
+func (u *upload) wait() bool {
+	if u.opened != nil {
+		timer := time.NewTimer(continueWait)
+		defer timer.Stop()
+		select {
+		case <-u.opened:
+		case <-timer.C:
+			u.open()
+		case <-u.gone:
+		}
+	}
+	u.mu.Lock()
+	for u.held && !u.over {
+		u.mu.Unlock()
+		<-u.gone
+		u.mu.Lock()
+	}
+	defer u.mu.Unlock()
+	if u.over || u.cut {
+		return false
+	}
+	u.reading, u.begun = true, true
+	return true
+}
+
+// Close is called by the transport when it is done with the body, or gives up.
+func (u *upload) Close() error {
+	u.x.interrupt()
+	return nil
+}
+
+// interrupt has a Read come back, now or when it comes.
+func (u *upload) interrupt() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over || u.eof {
+		return
+	}
+	u.cut = true
+	u.open()
+	if u.reading {
+		u.poison = true
+		u.x.rc.SetReadDeadline(past)
+	}
+}
+
+// failure returns how the client's body broke, or nil.
+func (u *upload) failure() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err
+}
+
+// end keeps the transport from src, and waits for a Read that is under way. It
+// reports whether src is free.
+func (u *upload) end(deadline time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.over {
+		u.over = true
+		close(u.gone)
+	}
+	if u.eof {
+		return true
+	}
+	u.cut = true
+	if err := u.x.rc.SetReadDeadline(deadline); err != nil {
+		return !u.reading // there is no way to make Read come back
+	}
+	for u.reading {
+		u.idle.Wait()
+	}
+	return true
+}
+
+// leave gives src up at once.
+func (u *upload) leave() { u.end(past) }
+
+// done reports whether all of the body was read, and nothing was done to the
+// connection that could hurt the next request.
+func (u *upload) done() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	// net/http reads on behind a body, to see whether the client leaves. Had our
+	// interruption met that, it would take the client for gone.
+	return u.eof && !u.poison
+}
+
+// drain takes src from the transport, reads at most limit bytes of what is left,
+// and reports whether that was all. If not, nothing that follows on the
+// connection may be taken for a request. A negative limit does not try.
+func (u *upload) drain(limit int64) bool {
+	if u.x.r.ProtoMajor != 1 {
+		u.end(past)
+		return true // the stream is reset, and its connection goes on
+	}
+	u.mu.Lock()
+	wanted := limit >= 0 && !u.eof && u.err == nil && (u.begun || u.opened == nil)
+	u.mu.Unlock()
+	if !wanted {
+		u.end(past)
+		return false
+	}
+	if !u.end(time.Now().Add(drainWait)) {
+		return false
+	}
+	if !u.done() {
+		// One byte more than the limit tells a body that ends there.
+		if _, err := io.CopyN(io.Discard, u.src, limit+1); err != io.EOF {
+			u.x.rc.SetReadDeadline(past) // net/http would read on
+			return false
+		}
+	}
+	u.x.rc.SetReadDeadline(time.Time{})
+	return true
+}

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// A held is the body of a request. It is kept from being closed by a call that
+// failed to reach a server, so that the next server can be sent it. A nil held
+// is that of a request without a body.
+type held struct {
+	body io.ReadCloser
+
+	mu       sync.Mutex
+	read     bool // guarded by mu
+	closed   bool // guarded by mu
+	released bool // guarded by mu
+}
+
+// hold wraps the body of r.
+func hold(r *http.Request) *held {
+	if bodyless(r) {
+		return nil
+	}
+	b := &held{body: r.Body}
+	r.Body = b
+	return b
+}
+
+func (b *held) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	b.read = true
+	b.mu.Unlock()
+	return b.body.Read(p)
+}
+
+// Close closes the body once it is released.
+func (b *held) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	released := b.released
+	b.mu.Unlock()
+	if !released {
+		return nil
+	}
+	return b.body.Close()
+}
+
+// touched reports whether some of the body may be gone.
+func (b *held) touched() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read
+}
+
+// release says that there will be no other call.
+func (b *held) release() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.released = true
+	closed := b.closed
+	b.mu.Unlock()
+	if closed {
+		b.body.Close()
+	}
+}
+
+// A followed is the body of an answer. It tells when the call has ended: when it
+// has been read to its end, or is closed.
+type followed struct {
+	io.ReadCloser
+	ended atomic.Bool // set once: a mutex would guard nothing more
+	done  func()
+}
+
+// follow returns body with done called at its end. What can be written to, as
+// after a 101, stays so.
+func follow(body io.ReadCloser, done func()) io.ReadCloser {
+	f := &followed{ReadCloser: body, done: done}
+	if w, ok := body.(io.Writer); ok {
+		return &upgraded{f, w}
+	}
+	return f
+}
+
+func (f *followed) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil {
+		f.end()
+	}
+	return n, err
+}
+
+func (f *followed) Close() error {
+	err := f.ReadCloser.Close()
+	f.end()
+	return err
+}
+
+func (f *followed) end() {
+	if f.ended.CompareAndSwap(false, true) {
+		f.done()
+	}
+}
+
+// An upgraded is the body of a 101: both ways of a connection. It ends with
+// Close only, as one way may go on after the other.
+type upgraded struct {
+	*followed
+	io.Writer
+}
+
+func (u *upgraded) Read(p []byte) (int, error) { return u.ReadCloser.Read(p) }
+
+// CloseWrite ends one way, where the connection can.
+func (u *upgraded) CloseWrite() error {
+	if c, ok := u.Writer.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

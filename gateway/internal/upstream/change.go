@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A Change is what makes a Pool as other Options say. Nothing has happened
+// before Commit. One of Commit and Drop is called, and no other Change of the
+// Pool is prepared before.
+type Change struct {
+	pool    *Pool
+	o       Options
+	servers []*server
+	opened  []*server // of servers, those that are new
+}
+
+// Prepare returns a Change to o. Servers that stay, under options for their
+// connections that stay, keep these, their calls, and what is known of them.
+func (p *Pool) Prepare(o Options) (*Change, error) {
+	c := &Change{pool: p, o: o}
+	p.mu.Lock()
+	now := p.servers
+	p.mu.Unlock()
+	for _, u := range o.Servers {
+		s := find(now, keyOf(u, o))
+		if s == nil {
+			t, err := p.env.Open(u, o)
+			if err != nil {
+				c.Drop()
+				return nil, fmt.Errorf("server %s: %w", u, err)
+			}
+			s = newServer(u, o, t)
+			c.opened = append(c.opened, s)
+		}
+		c.servers = append(c.servers, s)
+	}
+	return c, nil
+}
+
+func find(servers []*server, k key) *server {
+	for _, s := range servers {
+		if s.key == k {
+			return s
+		}
+	}
+	return nil
+}
+
+// Drop gives the Change up.
+func (c *Change) Drop() {
+	for _, s := range c.opened {
+		s.transport.Close()
+	}
+}
+
+// Commit makes the Change. A server that is left out gets no more calls; its
+// idle connections are closed now and when its last call has ended.
+func (c *Change) Commit() {
+	p := c.pool
+	p.mu.Lock()
+	before, health := p.servers, p.o.Health
+	p.servers, p.o = c.servers, c.o
+	var idle []*server
+	for _, s := range before {
+		if find(p.servers, s.key) == nil {
+			idle = p.goneLocked(s, idle)
+		}
+	}
+	for _, s := range p.servers {
+		if c.o.Health.Failures < 0 {
+			s.ejected, s.fails = false, 0
+		}
+		if s.stop == nil || c.o.Health != health {
+			p.watchLocked(s)
+		}
+	}
+	p.mu.Unlock()
+	for _, s := range idle {
+		s.transport.Close()
+	}
+}
+
+// Retire stops the checks and keeps no idle connections from now on. What calls
+// are left still find their servers.
+func (p *Pool) Retire() {
+	p.mu.Lock()
+	var idle []*server
+	for _, s := range p.servers {
+		idle = p.goneLocked(s, idle)
+	}
+	p.mu.Unlock()
+	for _, s := range idle {
+		s.transport.Close()
+	}
+}
+
+// goneLocked marks s, and adds it to those whose connections are to be closed.
+// p.mu must be held.
+func (p *Pool) goneLocked(s *server, idle []*server) []*server {
+	s.gone = true
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	return append(idle, s)
+}
+
+// watchLocked starts checking s, instead of what was checked before. p.mu must
+// be held.
+func (p *Pool) watchLocked(s *server) {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.stop, s.good, s.bad = nil, 0, 0
+	h := p.o.Health
+	if h.Path == "" {
+		s.ill = false
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	p.env.Background.Go(func() { p.watch(ctx, s, h) })
+}
+
+// Jitter is the Jitter of a Pool outside of tests: up to a half longer or
+// shorter.
+func Jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d+1)
+}

@@ -1,0 +1,177 @@
+package upstream_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream"
+)
+
+func checked(hosts ...string) upstream.Options {
+	o := options(hosts...)
+	o.Health = upstream.Health{
+		Path: "/check", Interval: 2 * time.Second, Timeout: time.Second,
+		Healthy: 2, Unhealthy: 3, Failures: -1, Eject: 10 * time.Second,
+	}
+	return o
+}
+
+// health tells how host stands now and after each second, as a text of + and -.
+// It is asked between checks, which would else be at the same instant.
+func health(t *testing.T, p *upstream.Pool, host string, seconds int) string {
+	var s strings.Builder
+	for range seconds {
+		synctest.Wait()
+		if stats(t, p, host).Healthy {
+			s.WriteByte('+')
+		} else {
+			s.WriteByte('-')
+		}
+		time.Sleep(time.Second)
+	}
+	return s.String()
+}
+
+func TestH16_ChecksFindTheIll(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.on("a", status(500))
+		p := w.pool(checked("a", "b"))
+		time.Sleep(time.Second / 2)
+		want := func(text string) {
+			t.Helper()
+			if got := health(t, p, "a", len(text)); got != text {
+				t.Errorf("health by the second = %s; want %s", got, text)
+			}
+		}
+		want("++++-") // checked at 0, 2 and 4 s
+		w.calls()
+		for range 50 {
+			get(t, p)
+		}
+		if c := w.calls(); strings.Contains(c, "a") {
+			t.Errorf("calls %q; want none of the ill a", c)
+		}
+		w.on("a", status(302)) // at 6 and 8 s
+		want("---+")
+		w.on("a", status(404)) // at 10 and 12 s
+		want("+++")
+		w.on("a", status(200)) // at 14 s, so that there are no three in a row
+		want("+++")
+		w.on("a", status(404)) // at 16, 18 and 20 s
+		want("+++++-")
+	})
+}
+
+// A check that is not answered in time failed, and the next starts when it
+// should.
+func TestH16_ChecksTimeOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var at []time.Duration
+		start := time.Now()
+		w.on("a", func(r *http.Request) (*http.Response, error) {
+			if r.Host == "client.test" {
+				return status(200)(r)
+			}
+			at = append(at, time.Since(start))
+			if r.Method != "GET" || r.Host != "a" || r.URL.RawQuery != "deep=1" {
+				t.Errorf("check = %s %s %v; want GET a /check?deep=1", r.Method, r.Host, r.URL)
+			}
+			return hang(r)
+		})
+		o := checked("a")
+		o.Health.Path = "/check?deep=1"
+		p := w.pool(o)
+		time.Sleep(time.Second / 2)
+		if got := health(t, p, "a", 7); got != "+++++--" {
+			t.Errorf("health by the second = %s; want +++++--", got)
+		}
+		synctest.Wait()
+		if len(at) != 4 || at[3] != 6*time.Second {
+			t.Errorf("checks at %v; want 0, 2, 4 and 6 s", at)
+		}
+		if s := stats(t, p, "a"); s.Calls != 0 || s.Failures != 0 || s.InFlight != 0 {
+			t.Errorf("stats = %+v; want checks not to count as calls", s)
+		}
+		if got := get(t, p); got != 200 {
+			t.Errorf("with all ill, a call got %d; want 200", got)
+		}
+	})
+}
+
+// Checks that find a server well bring it back before its time.
+func TestH16_ChecksEndAnEjection(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := checked("a", "b")
+		o.Health.Failures, o.Health.Eject = 1, time.Hour
+		p := w.pool(o)
+		synctest.Wait()
+		w.on("a", broken)
+		fail(t, w, p, "a")
+		time.Sleep(7 * time.Second) // found ill at 2, 4 and 6 s
+		if s := stats(t, p, "a"); s.Healthy || !s.Ejected {
+			t.Fatalf("stats = %+v; want it ill and ejected", s)
+		}
+		w.on("a", status(200))
+		time.Sleep(4 * time.Second)
+		if s := stats(t, p, "a"); !s.Healthy || s.Ejected {
+			t.Errorf("stats = %+v; want it back", s)
+		}
+	})
+}
+
+// Other options for checks start them anew, and none end them.
+func TestH16_ChecksChangeWithOptions(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.on("a", status(500))
+		p := w.pool(checked("a"))
+		time.Sleep(5 * time.Second)
+		if stats(t, p, "a").Healthy {
+			t.Fatal("a is healthy; want it found ill")
+		}
+		o := checked("a")
+		o.Health.Interval = time.Second
+		w.on("a", status(200))
+		change(t, p, o)
+		if got := health(t, p, "a", 3); got != "-++" {
+			t.Errorf("health by the second = %s; want -++", got)
+		}
+		time.Sleep(time.Second / 2)
+		w.on("a", status(500))
+		time.Sleep(3 * time.Second)
+		change(t, p, options("a"))
+		if s := stats(t, p, "a"); !s.Healthy {
+			t.Errorf("stats = %+v without checks; want it healthy", s)
+		}
+		w.on("a", func(*http.Request) (*http.Response, error) {
+			t.Error("checked without a path")
+			return nil, errBroken
+		})
+		time.Sleep(time.Minute)
+		if n := w.opened["a"]; n != 1 {
+			t.Errorf("opened %d times; want 1, as its connections stay", n)
+		}
+	})
+}
+
+// Retire stops the checks at once, even one that hangs.
+func TestH16_RetireEndsChecks(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		o := checked("a", "b")
+		o.Health.Timeout = time.Hour
+		p, err := upstream.New(o, w.surroundings())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.on("a", hang)
+		time.Sleep(5 * time.Second)
+		start := time.Now()
+		p.Retire()
+		w.background.Wait()
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the checks ended after %v; want at once", d)
+		}
+	})
+}

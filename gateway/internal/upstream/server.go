@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"net/url"
+	"time"
+)
+
+// A server is one of a Pool. All but the first group is guarded by the Pool's
+// mutex.
+type server struct {
+	key       key
+	url       *url.URL
+	scheme    string // of the URL of a request
+	transport Transport
+
+	inFlight        int
+	calls, failures uint64
+	gone            bool // what has ended leaves no idle connection
+
+	// What calls told.
+	fails   int       // in a row
+	ejected bool      // left alone until then, and from then on but for a probe
+	until   time.Time // while ejected
+	probing bool      // a probe is on its way
+
+	// What checks told.
+	ill       bool
+	good, bad int                // in a row
+	stop      context.CancelFunc // of the checks, nil without any
+}
+
+// A key tells servers apart: with the same one, their connections can be kept.
+type key struct {
+	scheme, host  string
+	connect, idle time.Duration
+	maxIdle       int
+	tls           *tls.Config
+}
+
+func keyOf(u *url.URL, o Options) key {
+	return key{u.Scheme, u.Host, o.ConnectTimeout, o.IdleConn, o.MaxIdleConns, o.TLS}
+}
+
+func newServer(u *url.URL, o Options, t Transport) *server {
+	s := &server{key: keyOf(u, o), url: u, scheme: u.Scheme, transport: t}
+	if s.scheme == "h2c" { // which is for the Transport to know
+		s.scheme = "http"
+	}
+	return s
+}
+
+// wellLocked reports whether s may be called when there are others. The Pool's
+// mu must be held.
+func (s *server) wellLocked(now time.Time) bool {
+	return !s.ill && (!s.ejected || s.probeLocked(now))
+}
+
+// probeLocked reports whether the next call of s is to find out whether it has
+// recovered. The Pool's mu must be held.
+func (s *server) probeLocked(now time.Time) bool {
+	return s.ejected && !s.probing && !now.Before(s.until)
+}
+
+// checkedLocked takes in the result of a check. The Pool's mu must be held.
+func (s *server) checkedLocked(ok bool, h Health) {
+	if ok {
+		s.good, s.bad = s.good+1, 0
+	} else {
+		s.good, s.bad = 0, s.bad+1
+	}
+	switch {
+	case s.ill && s.good >= h.Healthy:
+		s.ill, s.ejected, s.fails = false, false, 0
+	case s.bad >= h.Unhealthy:
+		s.ill = true
+	}
+}
+
+// ServerStats are gateway.ServerStats.
+type ServerStats struct {
+	URL      string
+	Healthy  bool
+	Ejected  bool
+	InFlight int
+	Calls    uint64
+	Failures uint64
+}
+
+// Stats returns a snapshot of the servers, in the order of Options, how many
+// retries there were, and how many the budget refused.
+func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.servers {
+		servers = append(servers, ServerStats{s.url.String(), !s.ill, s.ejected, s.inFlight, s.calls, s.failures})
+	}
+	return servers, p.retries, p.noBudget
+}

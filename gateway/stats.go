@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Stats are what a Gateway has done, by route and by upstream.
+type Stats struct {
+	Cache     weirhttp.CacheStats       `json:"cache"`
+	Routes    map[string]weirhttp.Stats `json:"routes"`
+	Upstreams map[string]UpstreamStats  `json:"upstreams"`
+	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
+	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests
+}
+
+// UpstreamStats are those of one Upstream.
+type UpstreamStats struct {
+	Limit    LimitStats    `json:"limit"`
+	Servers  []ServerStats `json:"servers"`
+	Retries  uint64        `json:"retries"`
+	NoBudget uint64        `json:"retries_refused"` // by the budget
+}
+
+// ServerStats are those of one server.
+type ServerStats struct {
+	URL      string `json:"url"`
+	Healthy  bool   `json:"healthy"`
+	Ejected  bool   `json:"ejected"`
+	InFlight int    `json:"in_flight"`
+	Calls    uint64 `json:"calls"`
+	Failures uint64 `json:"failures"`
+}
+
+// Stats returns a snapshot. Each part of it is true at one instant, but not all
+// of them at the same.
+func (g *Gateway) Stats() Stats {
+	now := g.now.Load()
+	s := Stats{
+		Cache:     g.cache.Stats(),
+		Routes:    make(map[string]weirhttp.Stats, len(now.handlers)),
+		Upstreams: make(map[string]UpstreamStats, len(now.sources)),
+		Unrouted:  g.unrouted.Load(),
+		Rejected:  g.rejected.Load(),
+	}
+	for _, h := range now.handlers {
+		s.Routes[h.route.Name] = h.http.Stats()
+	}
+	for name, src := range now.sources {
+		servers, retries, refused := src.pool.Stats()
+		u := UpstreamStats{Limit: limitStats(src.calls.now.Load().stats()), Retries: retries, NoBudget: refused}
+		for _, one := range servers {
+			u.Servers = append(u.Servers, ServerStats(one))
+		}
+		s.Upstreams[name] = u
+	}
+	return s
+}
+
+// LimitStats are those of an upstream's limit: how it stands, and what it has
+// done. All of it was true at the same instant.
+type LimitStats struct {
+	Limit      int           `json:"limit"` // calls at once, 0 for no cap
+	InUse      int           `json:"in_use"`
+	Queued     int           `json:"queued"`
+	Overloaded bool          `json:"overloaded"` // the queue is standing: the newest are served first
+	Held       time.Duration `json:"held_ns"`    // mean time of a call
+	Wait       time.Duration `json:"wait_ns"`    // of a newcomer at the end of the queue
+	Admitted   uint64        `json:"admitted"`
+	Waited     uint64        `json:"waited"` // of these
+	Left       uint64        `json:"left"`   // the queue, before their turn
+	Refused    uint64        `json:"refused"`
+}
+
+func limitStats(s limit.ConcurrencyStats) LimitStats {
+	return LimitStats{
+		Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
+		Admitted: s.Admitted, Waited: s.Waited, Left: s.Left, Refused: s.Refused.Total(),
+	}
+}

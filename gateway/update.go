@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/weir-go/weir/gateway/internal/route"
+	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Update replaces what the Gateway does, for requests that come from now on;
+// those that are being answered end as they began. With an error everything
+// stays as it was: it joins an [*OptionError] for every fault of c, or is
+// [ErrClosed].
+//
+// What has not changed stays. An upstream goes by its name: its limit and what
+// is queued for it, its counters, and each of its servers with the connections
+// and what is known of its health, if what configures them is the same. A
+// server that is taken out gets no more calls, ends those that it has, and then
+// its connections are closed. A limit that changes is a new one: what runs
+// under the old one does not count in it. TLS is the same if it is the same
+// pointer. A route goes by its name too, and keeps its counters and its clients'
+// rates if it is the same, and so are Name, TrustedProxies, MaxDrain and
+// Observer. The cache stays: c.Cache is nil, or the one there is.
+func (g *Gateway) Update(c Config) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed.Load() {
+		return ErrClosed
+	}
+	c = c.clone()
+	var f faults
+	f.check(c.Cache == nil || c.Cache == g.cache, "Cache", "another", "nil, or the one that New was given")
+	if err := errors.Join(append(f, c.Validate())...); err != nil {
+		return err
+	}
+	p := plan{g: g, before: g.now.Load()}
+	if p.before == nil {
+		p.before = &state{}
+	}
+	if err := p.make(c); err != nil {
+		p.drop()
+		return err
+	}
+	p.commit()
+	return nil
+}
+
+// A plan is an Update that has not happened yet.
+type plan struct {
+	g             *Gateway
+	before, after *state
+	fresh         []*source // to be retired if nothing comes of it
+	changes       []*upstream.Change
+	gates         []func() // put the gates that have changed in their place
+}
+
+// make prepares everything that can fail.
+func (p *plan) make(c Config) error {
+	p.after = &state{config: c, name: cmp.Or(c.Name, defaultName), sources: map[string]*source{}}
+	for i, u := range c.Upstreams {
+		src, err := p.source(u)
+		if err != nil {
+			return fmt.Errorf("gateway: %s (%s): %w", index("Upstreams", i), u.Name, err)
+		}
+		p.after.sources[u.Name] = src
+	}
+	var rules []route.Rule
+	for i, r := range c.Routes {
+		rules = append(rules, route.Rule{Hosts: r.Hosts, Path: r.Path, Methods: r.Methods})
+		src := p.after.sources[cmp.Or(r.Upstream, c.Upstreams[0].Name)]
+		h := p.kept(c, r, src)
+		if h == nil {
+			var err error
+			if h, err = p.g.handler(c, r, src); err != nil {
+				return fmt.Errorf("gateway: %s (%s): %w", index("Routes", i), r.Name, err)
+			}
+		}
+		p.after.handlers = append(p.after.handlers, h)
+	}
+	p.after.index = route.New(rules)
+	return nil
+}
+
+// source returns the source for u: that of the same name, to be changed, or a
+// new one.
+func (p *plan) source(u Upstream) (*source, error) {
+	src := p.before.sources[u.Name]
+	old := Upstream{}
+	if src != nil {
+		old = p.before.config.Upstreams[slices.IndexFunc(p.before.config.Upstreams, func(o Upstream) bool { return o.Name == u.Name })]
+		change, err := src.pool.Prepare(u.poolOptions())
+		if err != nil {
+			return nil, err
+		}
+		p.changes = append(p.changes, change)
+	} else {
+		pool, err := upstream.New(u.poolOptions(), upstream.Surroundings{
+			Open: openTransport, Background: &p.g.background, Jitter: upstream.Jitter,
+		})
+		if err != nil {
+			return nil, err
+		}
+		src = &source{pool: pool}
+		p.fresh = append(p.fresh, src)
+	}
+	if src.calls.now.Load() == nil || !u.sameCalls(old) {
+		gate, err := u.callGate()
+		if err != nil {
+			return nil, err
+		}
+		p.gates = append(p.gates, func() { src.calls.now.Store(gate) })
+	}
+	if src.streams.now.Load() == nil || u.Streams != old.Streams {
+		gate, err := u.streamGate()
+		if err != nil {
+			return nil, err
+		}
+		p.gates = append(p.gates, func() { src.streams.now.Store(gate) })
+	}
+	return src, nil
+}
+
+// kept returns the handler there is for r, or nil if r or what is around it has
+// changed.
+func (p *plan) kept(c Config, r Route, src *source) *handler {
+	was := p.before.config
+	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || !same(c.Observer, was.Observer) ||
+		!slices.Equal(c.TrustedProxies, was.TrustedProxies) {
+		return nil
+	}
+	for _, h := range p.before.handlers {
+		if h.route.Name == r.Name && h.source == src && reflect.DeepEqual(h.route, r) {
+			return h
+		}
+	}
+	return nil
+}
+
+// same compares observers, of which some cannot be compared.
+func same(a, b weirhttp.Observer) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// drop gives the plan up.
+func (p *plan) drop() {
+	for _, c := range p.changes {
+		c.Drop()
+	}
+	for _, s := range p.fresh {
+		s.pool.Retire()
+	}
+}
+
+// commit does what was planned. Requests on their way find the servers and the
+// limits of the new configuration, under the handlers of the old; a source that
+// is gone serves them to the end.
+func (p *plan) commit() {
+	for _, put := range p.gates {
+		put()
+	}
+	for _, c := range p.changes {
+		c.Commit()
+	}
+	p.g.now.Store(p.after)
+	for name, src := range p.before.sources {
+		if p.after.sources[name] == nil {
+			src.pool.Retire()
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/route"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Bounds of numbers that have no bound of their own.
+const (
+	most     = 1_000_000
+	longest  = 24 * time.Hour
+	soonest  = 10 * time.Millisecond // an Interval
+	adaptive = 10_000                // of limit.Adaptive
+)
+
+// Validate returns all faults of c at once, each an *OptionError whose Field is
+// a path such as "Routes[2].Cache.TTL". It opens nothing.
+func (c Config) Validate() error {
+	var f faults
+	f.check(c.Name == "" || isName(c.Name), "Name", quoted(c.Name), nameBound)
+	f.check(c.MaxDrain >= 0, "MaxDrain", c.MaxDrain, "0 or more")
+	for i, p := range c.TrustedProxies {
+		f.check(p.IsValid(), index("TrustedProxies", i), p, "a network such as 10.0.0.0/8")
+	}
+	f.check(len(c.Upstreams) > 0, "Upstreams", "empty", "one or more")
+	names := map[string]bool{}
+	for i, u := range c.Upstreams {
+		at := index("Upstreams", i)
+		f.name(at+".Name", u.Name, names)
+		u.validate(&f, at)
+	}
+	routes := map[string]bool{}
+	for i, r := range c.Routes {
+		at := index("Routes", i)
+		f.name(at+".Name", r.Name, routes)
+		known := names[r.Upstream]
+		if r.Upstream == "" {
+			known = len(c.Upstreams) == 1
+		}
+		f.check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
+		r.validate(&f, at)
+	}
+	return errors.Join(f...)
+}
+
+func (u Upstream) validate(f *faults, at string) {
+	f.check(len(u.Servers) > 0, at+".Servers", "empty", "one or more")
+	seen := map[string]bool{}
+	for i, s := range u.Servers {
+		field := index(at+".Servers", i)
+		_, address, ok := parseServer(s)
+		f.check(ok, field, quoted(s), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
+		if ok {
+			f.check(!seen[address], field, quoted(s), "no server that was named before")
+			seen[address] = true
+		}
+	}
+	if u.Adaptive {
+		f.count(at+".Concurrency", u.Concurrency, 0, adaptive)
+	} else {
+		f.count(at+".Concurrency", u.Concurrency, math.MinInt, most)
+	}
+	f.count(at+".Queue", u.Queue, math.MinInt, most)
+	f.span(at+".QueueWait", u.QueueWait, 0, longest)
+	f.count(at+".Streams", u.Streams, 0, most)
+	f.span(at+".ConnectTimeout", u.ConnectTimeout, 0, longest)
+	f.span(at+".IdleConn", u.IdleConn, 0, longest)
+	f.count(at+".MaxIdleConns", u.MaxIdleConns, 0, most)
+	u.Health.validate(f, at+".Health")
+	u.Retry.validate(f, at+".Retry")
+}
+
+func (h Health) validate(f *faults, at string) {
+	if h.Path != "" {
+		_, err := url.ParseRequestURI(h.Path)
+		ok := err == nil && h.Path[0] == '/' && !strings.Contains(h.Path, "#")
+		f.check(ok, at+".Path", quoted(h.Path), "a path, escaped, perhaps with a query")
+	}
+	if h.Interval != 0 {
+		f.span(at+".Interval", h.Interval, soonest, longest)
+	}
+	f.span(at+".Timeout", h.Timeout, 0, longest)
+	f.count(at+".Healthy", h.Healthy, 0, most)
+	f.count(at+".Unhealthy", h.Unhealthy, 0, most)
+	f.count(at+".Failures", h.Failures, math.MinInt, most)
+	f.span(at+".Eject", h.Eject, 0, longest)
+}
+
+func (r Retry) validate(f *faults, at string) {
+	f.count(at+".Attempts", r.Attempts, 0, 10)
+	for i, s := range r.On {
+		f.count(index(at+".On", i), s, 400, 599)
+	}
+	f.methods(at+".Methods", r.Methods)
+	f.count(at+".Budget", r.Budget, 0, 100)
+	f.span(at+".Backoff", r.Backoff, 0, time.Minute)
+}
+
+func (r Route) validate(f *faults, at string) {
+	seen := map[string]bool{}
+	for i, h := range r.Hosts {
+		field, low := index(at+".Hosts", i), strings.ToLower(h)
+		f.check(route.ValidHost(h), field, quoted(h), `a host without a port, or "*." and a domain`)
+		f.check(!seen[low], field, quoted(h), "no host that was named before")
+		seen[low] = true
+	}
+	f.check(r.Path == "" || route.ValidPath(r.Path), at+".Path", quoted(r.Path), `a path, escaped, without a query, perhaps with "=" before it`)
+	f.methods(at+".Methods", r.Methods)
+	f.count(at+".Concurrency", r.Concurrency, 0, most)
+	f.count(at+".Queue", r.Queue, math.MinInt, most)
+	f.span(at+".QueueWait", r.QueueWait, 0, longest)
+	r.validateRate(f, at)
+	f.span(at+".Timeout", r.Timeout, math.MinInt64, longest)
+	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
+	f.check(r.MaxBody >= 0, at+".MaxBody", r.MaxBody, "0 or more")
+	f.fields(at+".SetRequest", r.SetRequest)
+	f.fields(at+".SetResponse", r.SetResponse)
+	f.names(at+".RemoveRequest", r.RemoveRequest)
+	f.names(at+".RemoveResponse", r.RemoveResponse)
+	f.adopt(at, r.options().Validate())
+}
+
+func (r Route) validateRate(f *faults, at string) {
+	name, header := strings.CutPrefix(r.RateBy, "header:")
+	ok := r.RateBy == "" || r.RateBy == "address" || header && isToken(name)
+	f.check(ok, at+".RateBy", quoted(r.RateBy), `"address" or "header:" and the name of a field`)
+	if r.Rate == nil {
+		f.check(r.RateBy == "", at+".RateBy", quoted(r.RateBy), "empty where there is no Rate")
+		return
+	}
+	f.check(r.Rate.Key == nil, at+".Rate.Key", "set", "nil: it is made from RateBy")
+	f.check(r.Rate.Name == "", at+".Rate.Name", quoted(r.Rate.Name), "empty: it is the route's")
+	_, err := weirhttp.NewDoor(*r.Rate)
+	f.adopt(at, err)
+}
+
+// parseServer reads a server's URL, and tells its host with its port.
+func parseServer(s string) (base *url.URL, address string, ok bool) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, "", false
+	}
+	port, known := map[string]string{"http": "80", "h2c": "80", "https": "443"}[u.Scheme]
+	port = cmp.Or(u.Port(), port)
+	n, err := strconv.ParseUint(port, 10, 16)
+	if !known || err != nil || n == 0 || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
+		return nil, "", false
+	}
+	// What is put together again from scheme and host alone is what was given:
+	// there was nothing else.
+	base = &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host)}
+	if !strings.EqualFold(base.String(), strings.TrimSuffix(s, "/")) {
+		return nil, "", false
+	}
+	return base, net.JoinHostPort(strings.ToLower(u.Hostname()), port), true
+}
+
+// faults gathers what is wrong with a Config.
+type faults []error
+
+func (f *faults) check(ok bool, field string, value any, bound string) {
+	if !ok {
+		*f = append(*f, &OptionError{field, value, bound})
+	}
+}
+
+func (f *faults) count(field string, n, low, high int) {
+	bound := fmt.Sprintf("from %d to %d", low, high)
+	if low == math.MinInt {
+		bound = fmt.Sprintf("at most %d", high)
+	}
+	f.check(n >= low && n <= high, field, n, bound)
+}
+
+func (f *faults) span(field string, d, low, high time.Duration) {
+	bound := fmt.Sprintf("from %v to %v", low, high)
+	if low == math.MinInt64 {
+		bound = fmt.Sprintf("at most %v", high)
+	}
+	f.check(d >= low && d <= high, field, d, bound)
+}
+
+// name checks a name, and that it is none of seen.
+func (f *faults) name(field, name string, seen map[string]bool) {
+	f.check(isName(name), field, quoted(name), nameBound)
+	f.check(!seen[name], field, quoted(name), "unique")
+	seen[name] = true
+}
+
+func (f *faults) methods(field string, methods []string) {
+	for i, m := range methods {
+		f.check(isToken(m) && m == strings.ToUpper(m), index(field, i), quoted(m), "a method, in capitals")
+	}
+}
+
+func (f *faults) fields(at string, h http.Header) {
+	for name, values := range h {
+		f.field(at+"["+quoted(name)+"]", name)
+		for _, v := range values {
+			ok := !strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+			f.check(ok, at+"["+quoted(name)+"]", quoted(v), "without control characters")
+		}
+	}
+}
+
+func (f *faults) names(at string, names []string) {
+	for i, name := range names {
+		f.field(index(at, i), name)
+	}
+}
+
+// framing are the fields that are for one connection, or that say where a
+// message ends or goes.
+var framing = []string{
+	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func (f *faults) field(at, name string) {
+	ok := isToken(name) && !slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name))
+	f.check(ok, at, quoted(name), "a field that is not about the connection or the framing")
+}
+
+// adopt takes over the faults that weirhttp found in what a route is made into.
+func (f *faults) adopt(at string, err error) {
+	switch e := err.(type) { //nolint:errorlint // joined errors are taken apart one by one
+	case nil:
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			f.adopt(at, err)
+		}
+	case *weirhttp.OptionError:
+		*f = append(*f, &OptionError{at + "." + adopted(e.Field), e.Value, e.Bound})
+	default:
+		*f = append(*f, &OptionError{at, "refused", err.Error()})
+	}
+}
+
+// adopted returns what a field of weirhttp's is called in a Route.
+func adopted(field string) string {
+	for _, is := range [][2]string{
+		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"DoorOptions.", "Rate."},
+	} {
+		if rest, ok := strings.CutPrefix(field, is[0]); ok {
+			return is[1] + rest
+		}
+	}
+	return field
+}
+
+const nameBound = `1 to 64 letters, digits, ".", "_" and "-", the first a letter`
+
+// isName reports whether s can be told in fields, metrics and logs as it is.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || !(c >= '0' && c <= '9') && strings.IndexByte("._-", c) < 0) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// isToken reports whether s is a token, RFC 9110 section 5.6.2.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
+	})
+}
+
+func quoted(s string) string { return strconv.Quote(s) }
+
+func index(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,66 @@
+package responses
+
+import (
+	"iter"
+	"testing"
+)
+
+// Keys returns the keys as they are stored.
+func (s *Store) Keys() iter.Seq[Key] { return s.space.Load().cache.Keys() }
+
+// Check fails unless everything that is counted is what is there. Nothing else
+// may use s meanwhile.
+func (s *Store) Check(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.space.Load()
+	sp.cache.CleanUp()
+	var used, claimed int64
+	n := 0
+	tags := map[*tag]int64{}
+	for k, l := range sp.cache.All() {
+		var size int64
+		for _, r := range l.all {
+			size += r.size
+			n++
+			for _, g := range r.tags {
+				tags[g]++
+			}
+		}
+		if size != l.size || len(l.all) == 0 || l.claim != s.weight(size) {
+			t.Errorf("%v has %d responses of %d bytes, counted as %d, with weight %d", k, len(l.all), size, l.size, l.claim)
+		}
+		used += size
+		claimed += int64(l.claim)
+	}
+	if sp.used.Load() != used || sp.responses.Load() != int64(n) {
+		t.Errorf("used, responses = %d, %d; want %d, %d", sp.used.Load(), sp.responses.Load(), used, n)
+	}
+	if w := sp.cache.WeightedSize(); w != uint64(claimed) || w > s.maximum() {
+		t.Errorf("the cache weighs %d; want %d, at most %d", w, claimed, s.maximum())
+	}
+	if s.reserved > s.margin || s.margin > s.reserved+3*s.step() {
+		t.Errorf("margin = %d for %d reserved, step %d", s.margin, s.reserved, s.step())
+	}
+	for g, want := range tags {
+		if g.used.Load() != want || s.tags.byName[g.name] != g {
+			t.Errorf("tag %q is used %d times; want %d, and that it is known", g.name, g.used.Load(), want)
+		}
+	}
+	for name, g := range s.tags.byName {
+		if g.used.Load() != tags[g] {
+			t.Errorf("tag %q is used %d times; want %d", name, g.used.Load(), tags[g])
+		}
+	}
+	for k, w := range s.writing {
+		t.Errorf("a write to %v is running: %p", k, w)
+	}
+}
+
+// Tags returns how many tags are known.
+func (s *Store) Tags() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tags.byName)
+}

@@ -1,0 +1,142 @@
+package responses
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// A list is the variants of one key, newest first. It is not changed once it is
+// in the cache.
+type list struct {
+	all   []*Stored
+	size  int64  // the sum of theirs
+	claim uint32 // its weight in the cache, in units; see putLocked for when that is more than size
+}
+
+// nothing is what a key has that is not in the cache.
+var nothing = &list{}
+
+// A space is the cache between two calls of Clear, with what is counted about
+// it. The numbers are atomic because evictions lower them at any time. They only
+// rise with Store.mu held.
+type space struct {
+	cache     *otter.Cache[Key, *list]
+	used      atomic.Int64
+	responses atomic.Int64
+	evicted   atomic.Uint64
+}
+
+// newSpace returns an empty space.
+func (s *Store) newSpace() *space {
+	sp := &space{}
+	sp.cache = otter.Must(&otter.Options[Key, *list]{
+		MaximumWeight:    s.maximum(),
+		Weigher:          func(_ Key, l *list) uint32 { return l.claim },
+		OnAtomicDeletion: sp.gone,
+	})
+	return sp
+}
+
+// gone is told of each list that leaves the cache, as part of its leaving. What
+// replaces a list counts the difference by itself.
+func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
+	if e.Cause == otter.CauseReplacement {
+		return
+	}
+	sp.count(e.Value, nothing)
+	if e.WasEvicted() {
+		sp.evicted.Add(uint64(len(e.Value.all)))
+	}
+	for _, r := range e.Value.all {
+		release(r.tags)
+	}
+}
+
+// turn counts for a key that has one list in the place of another.
+func (sp *space) turn(had, has *list) {
+	sp.count(had, has)
+	for _, v := range had.all {
+		if !slices.Contains(has.all, v) {
+			release(v.tags)
+		}
+	}
+}
+
+// count changes the numbers for a key that had one list and has another.
+func (sp *space) count(had, has *list) {
+	sp.used.Add(has.size - had.size)
+	sp.responses.Add(int64(len(has.all) - len(had.all)))
+}
+
+// peek returns what k has, without that counting as use.
+func (sp *space) peek(k Key) *list {
+	if e, ok := sp.cache.GetEntryQuietly(k); ok {
+		return e.Value
+	}
+	return nothing
+}
+
+// steps is the number of parts of the bound in which the margin moves.
+const steps = 64
+
+// step is the least margin. It is what a burst of small responses may take
+// before a Put has to wait for evictions.
+func (s *Store) step() int64 { return max(s.bytes/steps, 1) }
+
+// maximum is the bound of the cache below, in its units: all that is not in the
+// margin. s.mu must be held, but in New.
+func (s *Store) maximum() uint64 { return uint64(max((s.bytes-s.margin)/s.unit, 1)) }
+
+// weight is the weight of size bytes, rounded up.
+func (s *Store) weight(size int64) uint32 { return uint32((size + s.unit - 1) / s.unit) }
+
+// fitsLocked reports whether n more bytes can be stored, or reserved. s.mu must
+// be held: then the answer stays true, as others only make room.
+func (s *Store) fitsLocked(sp *space, n int64) bool {
+	return sp.used.Load()+s.reserved+n <= s.bytes
+}
+
+// Reserve takes n bytes of the bound for buffers in flight, in place of what is
+// stored longest unused; negative n gives them back. It reports false, and
+// takes nothing, when buffers would have more than half of the bound.
+func (s *Store) Reserve(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n <= 0 {
+		if s.reserved+n < 0 {
+			panic("responses: more bytes given back than were reserved")
+		}
+		s.reserved += n
+		s.adjustLocked()
+		return true
+	}
+	if n > s.half-s.reserved {
+		return false
+	}
+	s.reserved += n
+	s.adjustLocked()
+	sp := s.space.Load()
+	if !s.fitsLocked(sp, 0) {
+		sp.cache.CleanUp()
+	}
+	if s.fitsLocked(sp, 0) {
+		return true
+	}
+	s.reserved -= n
+	return false
+}
+
+// adjustLocked makes the margin cover what is reserved, with up to two steps
+// more. It moves by steps, and down only from three steps above, because each
+// move makes the cache below learn anew how much of it recent entries are worth.
+// s.mu must be held.
+func (s *Store) adjustLocked() {
+	step := s.step()
+	if s.reserved <= s.margin && s.margin <= s.reserved+3*step {
+		return
+	}
+	s.margin = (s.reserved/step + 1) * step
+	s.space.Load().cache.SetMaximum(s.maximum())
+}

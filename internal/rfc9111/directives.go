@@ -1,0 +1,251 @@
+package rfc9111
+
+import (
+	"strings"
+	"time"
+)
+
+// longest is what delta-seconds saturate at: 2^31 seconds, as RFC 9111 section
+// 1.2.2 proposes. The sum of an age, a lifetime and a window stays far from
+// overflow.
+const longest = (1 << 31) * time.Second
+
+// directives are those of a response's Cache-Control, or of the targeted field
+// that stands for it.
+//
+// What the RFC leaves to us is read strictly. Of several values of a directive
+// the shortest counts. A value that is not delta-seconds counts as 0. The
+// qualified forms private="f" and no-cache="f" count as the unqualified ones,
+// as RFC 9111 sections 5.2.2.4 and 5.2.2.7 allow.
+type directives struct {
+	maxAge, sMaxAge time.Duration // None when absent
+	swr, sie        time.Duration // stale-while-revalidate, stale-if-error: None when absent
+
+	public, private, noStore, noCache bool
+	mustRevalidate, proxyRevalidate   bool
+	mustUnderstand                    bool
+
+	targeted bool // from a field of RFC 9213: Expires does not count
+}
+
+// nothing are the directives of a response without any.
+func nothing() directives {
+	return directives{maxAge: None, sMaxAge: None, swr: None, sie: None}
+}
+
+// readCacheControl reads the lines of a Cache-Control field.
+func readCacheControl(lines []string) directives {
+	d := nothing()
+	for _, line := range lines {
+		for line != "" {
+			var m member
+			m, line = nextMember(line)
+			d.add(m)
+		}
+	}
+	return d
+}
+
+// add takes in one member. Directives that permit something count only when
+// they are well formed, those that forbid count however they are written.
+func (d *directives) add(m member) {
+	switch {
+	case m.broken:
+		d.noStore = true
+	case m.is("max-age"):
+		d.maxAge = shorter(d.maxAge, m.seconds())
+	case m.is("s-maxage"):
+		d.sMaxAge = shorter(d.sMaxAge, m.seconds())
+	case m.is("stale-while-revalidate"):
+		d.swr = shorter(d.swr, m.seconds())
+	case m.is("stale-if-error"):
+		d.sie = shorter(d.sie, m.seconds())
+	case m.is("no-store"):
+		d.noStore = true
+	case m.is("no-cache"):
+		d.noCache = true
+	case m.is("private"):
+		d.private = true
+	case m.is("must-revalidate"):
+		d.mustRevalidate = true
+	case m.is("proxy-revalidate"):
+		d.proxyRevalidate = true
+	case m.is("public"):
+		d.public = d.public || !m.junk
+	case m.is("must-understand"):
+		d.mustUnderstand = d.mustUnderstand || !m.junk
+	}
+}
+
+// shorter is the shorter of a, which may be None, and b.
+func shorter(a, b time.Duration) time.Duration {
+	if a == None || b < a {
+		return b
+	}
+	return a
+}
+
+// A member is one directive of a Cache-Control line.
+type member struct {
+	name, value string // value without its quotes; escapes stay in it
+	valued      bool   // has "="
+	junk        bool   // is not as the grammar wants it
+	broken      bool   // begins a quoted string that does not end: the line cannot be read on
+}
+
+// is reports whether m is the directive with that name, in lower case.
+func (m member) is(name string) bool {
+	return len(m.name) == len(name) && strings.EqualFold(m.name, name)
+}
+
+// seconds is the value as delta-seconds, 0 for what is none.
+func (m member) seconds() time.Duration {
+	if !m.valued || m.junk {
+		return 0
+	}
+	v, _ := deltaSeconds(m.value)
+	return v
+}
+
+// nextMember splits the first member off s, which is not empty. Members are
+// divided by commas. A semicolon is taken for a comma: it is in no directive's
+// grammar, and those who write it mean one; not to see a private behind it would
+// be the worse error.
+func nextMember(s string) (m member, rest string) {
+	for s != "" && (isBlank(s[0]) || isComma(s[0])) {
+		s = s[1:]
+	}
+	n := 0
+	for n < len(s) && isToken(s[n]) {
+		n++
+	}
+	m.name, s = s[:n], s[n:]
+	if t := skipBlanks(s); len(t) != len(s) {
+		m.junk = t != "" && !isComma(t[0]) // a blank before "="
+		s = t
+	}
+	if s == "" || isComma(s[0]) {
+		return m, s
+	}
+	if s[0] != '=' {
+		m.junk = true
+		return skipMember(m, s)
+	}
+	m.valued = true
+	if s = s[1:]; strings.HasPrefix(s, `"`) {
+		end := quotedEnd(s)
+		if end < 0 {
+			m.broken = true
+			return m, ""
+		}
+		m.value, s = s[1:end], skipBlanks(s[end+1:])
+		if s != "" && !isComma(s[0]) {
+			m.junk = true
+			return skipMember(m, s)
+		}
+		return m, s
+	}
+	for n = 0; n < len(s) && !isComma(s[n]); n++ {
+		if s[n] == '"' {
+			m.junk = true
+			return skipMember(m, s)
+		}
+	}
+	m.value = trim(s[:n])
+	m.junk = m.junk || n > 0 && isBlank(s[0]) // a blank behind "="
+	return m, s[n:]
+}
+
+// skipMember passes over the rest of a malformed member, quoted strings in it
+// included.
+func skipMember(m member, s string) (member, string) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ',', ';':
+			return m, s[i:]
+		case '"':
+			end := quotedEnd(s[i:])
+			if end < 0 {
+				m.broken = true
+				return m, ""
+			}
+			i += end
+		}
+	}
+	return m, ""
+}
+
+// quotedEnd is the index of the quote that ends the quoted string s begins
+// with, -1 if there is none.
+func quotedEnd(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+func isComma(c byte) bool { return c == ',' || c == ';' }
+
+// skipBlanks and trim are strings.TrimLeft and Trim for blanks and tabs, which
+// take several times as long.
+func skipBlanks(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+func trim(s string) string {
+	s = skipBlanks(s)
+	for s != "" && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// deltaSeconds reads RFC 9111 section 1.2.2, and reports whether s is that.
+func deltaSeconds(s string) (time.Duration, bool) {
+	if s == "" {
+		return 0, false
+	}
+	n := int64(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if n = n*10 + int64(c-'0'); n > int64(longest/time.Second) {
+			n = int64(longest / time.Second)
+		}
+	}
+	return time.Duration(n) * time.Second, true
+}
+
+// tokens has the bytes of a token, RFC 9110 section 5.6.2.
+var tokens = func() (t [256]bool) {
+	for c := '0'; c <= 'z'; c++ {
+		t[c] = c <= '9' || c >= 'a' || c >= 'A' && c <= 'Z'
+	}
+	for _, c := range "!#$%&'*+-.^_`|~" {
+		t[c] = true
+	}
+	return t
+}()
+
+func isToken(c byte) bool { return tokens[c] }
+
+// token reports whether s is a token.
+func token(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !isToken(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}

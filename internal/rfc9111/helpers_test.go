@@ -1,0 +1,39 @@
+package rfc9111_test
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+var t0 = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// fields makes a header of names and values in turn.
+func fields(nv ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(nv); i += 2 {
+		h.Add(nv[i], nv[i+1])
+	}
+	return h
+}
+
+func get(h http.Header) *http.Request {
+	return &http.Request{Method: http.MethodGet, Header: h}
+}
+
+// read reads an answer without delay to a request with the fields req.
+func read(p *rfc9111.Policy, req http.Header, status int, h http.Header) rfc9111.Response {
+	return p.Read(get(req), p.ReadRequest(req), status, h, t0, t0)
+}
+
+var noFields = http.Header{}
+
+// plain is a request that says nothing to a cache.
+var plain = rfc9111.ReadRequest(noFields)
+
+// origin is the policy that obeys the origin.
+var origin = &rfc9111.Policy{}
+
+// httpTime is t0 after d, as a date.
+func httpTime(d time.Duration) string { return t0.Add(d).Format(http.TimeFormat) }

@@ -1,0 +1,19 @@
+package rfc9111
+
+import "time"
+
+// A Policy is what a route says beside the origin: weirhttp.Policy, where its
+// fields are explained. The one is converted into the other.
+type Policy struct {
+	TTL                                time.Duration
+	Force                              bool
+	Heuristic                          float64
+	MaxHeuristic                       time.Duration
+	StaleWhileRevalidate, StaleIfError time.Duration
+	StaleOffline                       time.Duration
+	Vary                               []string
+	VaryCookies                        []string
+	IgnoreHeaders, IgnoreCookies       []string
+	IgnoreRequestDirectives            bool
+	Targeted                           []string
+}

@@ -1,0 +1,275 @@
+package rfc9111
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// The reasons of a [Response].
+const (
+	ReasonMethod         = "method"           // not the answer to a GET
+	ReasonStatus         = "status"           // the status forbids it
+	ReasonSetCookie      = "set-cookie"       // weir's rule: it is for one client
+	ReasonVary           = "vary"             // Vary: *, or a Vary that cannot be read
+	ReasonRequestNoStore = "request-no-store" // the client said no-store
+	ReasonNoStore        = "no-store"         // the origin said no-store
+	ReasonPrivate        = "private"          // the origin said private
+	ReasonNoCache        = "no-cache"         // the origin said no-cache, and it has no validator or is not to be shared
+	ReasonAuthorization  = "authorization"    // it answers Authorization, and does not permit to share it
+	ReasonCookie         = "cookie"           // it answers a Cookie, and does not permit to share it
+	ReasonFreshness      = "no-freshness"     // it states none, and the policy none for it
+	ReasonStale          = "stale"            // stale when it came, with no validator and no window
+	ReasonTags           = "tags"             // more tags, or longer ones, than are kept
+)
+
+// Read decides about the final response with that status and those fields to
+// req, of which q was read; it was asked for at sent, and its head came at
+// received.
+//
+// After a 304, it is given the status of the stored response and what [Freshen]
+// made.
+func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, sent, received time.Time) Response {
+	r := Response{Status: status, Received: received, Age: initialAge(h, sent, received)}
+	d := p.directives(h)
+	if d.mustUnderstand {
+		// RFC 9111 section 5.2.2.3: no-store is for those who do not know the
+		// status.
+		d.noStore = d.noStore && !understood(status)
+	}
+	forced := p.freshen(&r, &d, h)
+	p.windows(&r, &d)
+	r.Validate = d.noCache && !forced
+	r.Admits = p.admits(&d, forced)
+	var readable bool
+	r.Vary, readable = p.vary(h)
+
+	veto := p.veto(&r, &d, q, h, forced, readable)
+	if req.Method != http.MethodGet && req.Method != "" {
+		veto = ReasonMethod
+	}
+	r.Reason = veto
+	if veto == "" {
+		r.Reason = p.storing(&r, &d, h)
+		r.Storable = r.Reason == ""
+		r.share(&d, forced)
+	}
+	if r.Storable {
+		if r.Tags, r.Storable = readTags(h); !r.Storable {
+			r.Reason, r.Tags = ReasonTags, nil
+		}
+	}
+	return r
+}
+
+// freshen sets the lifetime of r, and reports whether the policy's TTL holds
+// against a directive that forbids storing or reuse.
+func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced bool) {
+	forbidden := d.noStore || d.private || d.noCache
+	if p.TTL > 0 && heuristicStatus(r.Status) && (p.Force || !forbidden) {
+		r.Explicit, r.Lifetime = true, clip(p.TTL)
+		return forbidden
+	}
+	switch {
+	case d.sMaxAge != None:
+		r.Explicit, r.Lifetime = true, d.sMaxAge
+		return false
+	case d.maxAge != None:
+		r.Explicit, r.Lifetime = true, d.maxAge
+		return false
+	case !d.targeted:
+		if life, ok := expiresIn(h, r.Received); ok {
+			r.Explicit, r.Lifetime = true, life
+			return false
+		}
+	}
+	if p.Heuristic > 0 && (heuristicStatus(r.Status) || d.public) {
+		r.Lifetime = p.heuristic(h, r.Received)
+	}
+	return false
+}
+
+// heuristic is the lifetime of RFC 9111 section 4.2.2, 0 for none.
+func (p *Policy) heuristic(h http.Header, received time.Time) time.Duration {
+	lines := h["Last-Modified"]
+	if len(lines) == 0 {
+		return 0
+	}
+	modified, ok := httpDate(lines[0], received)
+	if !ok {
+		return 0
+	}
+	bound := p.MaxHeuristic
+	if bound == 0 {
+		bound = 24 * time.Hour
+	}
+	bound = min(bound, longest)
+	life := float64(max(dateOf(h, received).Sub(modified), 0)) * p.Heuristic
+	if life >= float64(bound) {
+		return bound
+	}
+	return time.Duration(life)
+}
+
+// windows sets how long r may be used past its freshness (H11).
+func (p *Policy) windows(r *Response, d *directives) {
+	if d.mustRevalidate || d.proxyRevalidate || d.noCache {
+		r.MustRevalidate = true
+		return
+	}
+	r.StaleWhileRevalidate, r.StaleIfError = d.swr, d.sie
+	if d.swr == None {
+		r.StaleWhileRevalidate = clip(p.StaleWhileRevalidate)
+	}
+	if d.sie == None {
+		r.StaleIfError = clip(p.StaleIfError)
+	}
+	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. Who states a
+	// window beside it means the window.
+	if d.sMaxAge != None && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 {
+		r.MustRevalidate = true
+		return
+	}
+	r.StaleOffline = clip(p.StaleOffline)
+}
+
+// clip brings a policy's duration into the range that sums are safe in.
+func clip(d time.Duration) time.Duration { return min(max(d, 0), longest) }
+
+// admits tells which credentials the response may be used for: RFC 9111 section
+// 3.5 for Authorization, weir's rule for Cookie, and what the policy keeps apart.
+// What is shared by force is never shared with credentials that the origin may
+// have looked at.
+func (p *Policy) admits(d *directives, forced bool) Credentials {
+	var c Credentials
+	if !forced {
+		if d.public || d.sMaxAge != None {
+			c = Authorization | Cookie
+		}
+		if d.mustRevalidate {
+			c |= Authorization
+		}
+	}
+	return c | p.Apart()
+}
+
+// Apart tells the credentials that the policy compares whole: those in Vary, and
+// the Cookie when all that is left of it are cookies in VaryCookies.
+func (p *Policy) Apart() Credentials {
+	var c Credentials
+	for _, name := range p.Vary {
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization":
+			c |= Authorization
+		case "Cookie":
+			c |= Cookie
+		}
+	}
+	if slices.Contains(p.IgnoreCookies, "*") {
+		c |= Cookie
+	}
+	return c
+}
+
+// veto is the reason for which r is neither stored nor shared, "" for none.
+func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forced, readable bool) string {
+	denied := q.Credentials &^ r.Admits
+	switch {
+	case r.Status < 200 || r.Status > 599 || r.Status == http.StatusPartialContent || r.Status == http.StatusNotModified:
+		return ReasonStatus
+	case forOneClient(r.Status):
+		return ReasonStatus
+	case d.mustUnderstand && !understood(r.Status):
+		return ReasonStatus
+	case len(h["Set-Cookie"]) > 0 || len(h["Set-Cookie2"]) > 0:
+		return ReasonSetCookie
+	case !readable:
+		return ReasonVary
+	case q.NoStore:
+		return ReasonRequestNoStore
+	case d.noStore && !forced:
+		return ReasonNoStore
+	case d.private && !forced:
+		return ReasonPrivate
+	case denied&Authorization != 0:
+		return ReasonAuthorization
+	case denied&Cookie != 0:
+		return ReasonCookie
+	}
+	return ""
+}
+
+// storing is the reason for which r, that has passed veto, is not stored, ""
+// for none: RFC 9111 section 3, and that what could never be used is not kept.
+func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
+	validator := len(h["Etag"]) > 0 || len(h["Last-Modified"]) > 0
+	if r.Validate {
+		if !validator || !r.Explicit && !d.public && !heuristicStatus(r.Status) {
+			return ReasonNoCache
+		}
+		return ""
+	}
+	if !r.Explicit && r.Lifetime == 0 {
+		return ReasonFreshness
+	}
+	if r.Lifetime <= r.Age && !validator && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 && r.StaleOffline == 0 {
+		return ReasonStale
+	}
+	return ""
+}
+
+// share decides who among those who wait may have r, which has passed veto (H2).
+// A freshness of 0 is stated by those who do not want reuse, so it proves no
+// more than none.
+func (r *Response) share(d *directives, forced bool) {
+	switch {
+	case d.noCache && !forced:
+		r.Reason = ReasonNoCache
+	case aboutTheClient(r.Status):
+		if r.Reason == "" {
+			r.Reason = ReasonStatus
+		}
+	case r.Explicit && r.Lifetime > 0:
+		r.Sharing = Anyone
+	default:
+		r.Sharing = Alike
+	}
+}
+
+// forOneClient tells the statuses that are never stored nor shared: of the
+// client's own proxy, and those of RFC 6585, which forbids it.
+func forOneClient(status int) bool {
+	switch status {
+	case 407, 428, 429, 431, 511:
+		return true
+	}
+	return false
+}
+
+// aboutTheClient tells the statuses that are not shared with those who wait,
+// since they say something about who asked.
+func aboutTheClient(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// heuristicStatus tells the statuses that RFC 9110 section 15.1 defines as
+// heuristically cacheable. 206 is never stored.
+func heuristicStatus(status int) bool {
+	switch status {
+	case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501:
+		return true
+	}
+	return false
+}
+
+// understood tells the statuses whose meaning for a cache we know: those of RFC
+// 9110, but for 206 and 304.
+func understood(status int) bool {
+	switch {
+	case status == http.StatusPartialContent || status == http.StatusNotModified || status == 306 || status == 418:
+		return false
+	case status >= 200 && status <= 205, status >= 300 && status <= 308, status >= 400 && status <= 417:
+		return true
+	}
+	return status == 421 || status == 422 || status == 426 || status >= 500 && status <= 505
+}

@@ -1,0 +1,254 @@
+package weirhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// The history test: many clients do random things at random instants, and what
+// they get is checked against what they may get. A body tells everything about
+// itself: "key|variant|user|version|padding|end".
+
+const (
+	historyKeys = 5
+	historyCap  = 4
+)
+
+// A world is one history.
+type world struct {
+	t     *testing.T
+	seed  uint64
+	s     *site
+	cache *weirhttp.Cache
+
+	mu       sync.Mutex
+	rng      *rand.Rand       // guarded by mu
+	versions [historyKeys]int // guarded by mu; what the origin has
+	// settled[k] is the version of which it was acknowledged that nothing older
+	// is served. Guarded by mu.
+	settled [historyKeys]int
+}
+
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rng.IntN(n)
+}
+
+// origin answers key k in a way of its own: 0 is shared, 1 varies by Accept, 2
+// is each user's own, 3 says nothing about freshness, 4 is public for all.
+func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
+	k := int(r.URL.Path[1] - '0')
+	h := rw.Header()
+	if r.Method == http.MethodPost {
+		time.Sleep(time.Duration(w.draw(20)) * time.Millisecond)
+		w.mu.Lock()
+		w.versions[k]++
+		w.mu.Unlock()
+		time.Sleep(time.Duration(w.draw(20)) * time.Millisecond)
+		rw.WriteHeader(http.StatusNoContent)
+		return
+	}
+	time.Sleep(time.Duration(w.draw(30)) * time.Millisecond)
+	w.mu.Lock()
+	version := w.versions[k]
+	w.mu.Unlock()
+	control := []string{"max-age=1, stale-while-revalidate=1, stale-if-error=5", "max-age=1", "private", "", "public, max-age=1"}[k]
+	if k == 2 && w.draw(2) == 0 {
+		control = "max-age=1" // each user's own by its credentials
+		if r.Header.Get("Cookie") == "" {
+			control = "no-store"
+		}
+	}
+	if control != "" {
+		h.Set("Cache-Control", control)
+	}
+	h.Set("Surrogate-Key", fmt.Sprint("t", k))
+	tag := fmt.Sprintf(`"%d-%s"`, version, r.Header.Get("Accept"))
+	h.Set("Etag", tag)
+	if k == 1 {
+		h.Set("Vary", "Accept")
+	}
+	if r.Header.Get("If-None-Match") == tag {
+		rw.WriteHeader(http.StatusNotModified)
+		return
+	}
+	user := ""
+	if k == 2 || k == 3 {
+		user = r.Header.Get("Cookie")
+	}
+	variant := ""
+	if k == 1 || k == 3 {
+		variant = r.Header.Get("Accept")
+	}
+	body := fmt.Sprintf("%d|%s|%s|%d|%s|end", k, variant, user, version, strings.Repeat("x", w.draw(6000)))
+	switch w.draw(12) {
+	case 0:
+		h.Del("Etag")
+		h.Set("Cache-Control", "no-store")
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case 1:
+		panic(http.ErrAbortHandler)
+	case 2, 3, 4:
+		half := w.draw(len(body))
+		_, _ = io.WriteString(rw, body[:half])
+		rw.(http.Flusher).Flush()
+		time.Sleep(time.Duration(w.draw(30)) * time.Millisecond)
+		if w.draw(3) == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		if r.Context().Err() != nil {
+			return // as handlers do that look at their context
+		}
+		_, _ = io.WriteString(rw, body[half:])
+	default:
+		_, _ = io.WriteString(rw, body)
+	}
+}
+
+// client does a few things one after another.
+func (w *world) client() {
+	for range 6 {
+		time.Sleep(time.Duration(w.draw(400)) * time.Millisecond)
+		k := w.draw(historyKeys)
+		switch w.draw(14) {
+		case 0:
+			w.mu.Lock()
+			next := w.versions[k] + 1
+			w.mu.Unlock()
+			if r := w.s.do(w.s.request(w.t.Context(), "POST", "/"+strconv.Itoa(k))); r.status == 204 {
+				w.settle(k, next)
+			}
+		case 1:
+			w.mu.Lock()
+			now := w.versions[k]
+			w.mu.Unlock()
+			if w.draw(2) == 0 {
+				w.cache.PurgeTags(false, fmt.Sprint("t", k))
+			} else {
+				w.cache.Purge("http", "shop.example", "/"+strconv.Itoa(k), false)
+			}
+			w.settle(k, now)
+		default:
+			w.read(k)
+		}
+	}
+}
+
+func (w *world) settle(k, version int) {
+	w.mu.Lock()
+	w.settled[k] = max(w.settled[k], version)
+	w.mu.Unlock()
+}
+
+func (w *world) read(k int) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	accept, cookie := fmt.Sprint("a", w.draw(2)), ""
+	fields := []string{"Accept", accept}
+	if w.draw(3) == 0 {
+		cookie = fmt.Sprint("u", w.draw(2))
+		fields = append(fields, "Cookie", cookie)
+	}
+	switch w.draw(8) {
+	case 0:
+		fields = append(fields, "Cache-Control", "no-cache")
+	case 1:
+		fields = append(fields, "Cache-Control", "no-store")
+	}
+	if w.draw(4) == 0 {
+		wait := time.Duration(w.draw(40)) * time.Millisecond
+		go func() { time.Sleep(wait); cancel() }()
+	}
+	method := "GET"
+	if w.draw(8) == 0 {
+		method = "HEAD"
+	}
+	w.mu.Lock()
+	oldest := w.settled[k]
+	w.mu.Unlock()
+	r := w.s.do(w.s.request(ctx, method, "/"+strconv.Itoa(k), fields...))
+	if r.err != nil || r.status != 200 || method == "HEAD" {
+		return
+	}
+	parts := strings.Split(r.body, "|")
+	if len(parts) != 6 || parts[5] != "end" {
+		w.t.Errorf("seed %d: a short body was delivered as whole: %q", w.seed, shortened(r.body))
+		return
+	}
+	version, _ := strconv.Atoi(parts[3])
+	switch {
+	case parts[0] != strconv.Itoa(k):
+		w.t.Errorf("seed %d: key %d got the body of key %s", w.seed, k, parts[0])
+	case (k == 1 || k == 3) && parts[1] != accept:
+		w.t.Errorf("seed %d: key %d, %s got the variant %s", w.seed, k, accept, parts[1])
+	case (k == 2 || k == 3) && parts[2] != cookie:
+		w.t.Errorf("seed %d: key %d: user %q got the body of %q: %v", w.seed, k, cookie, parts[2], r.header)
+	case version < oldest:
+		w.t.Errorf("seed %d: key %d: got version %d, though it was acknowledged before that nothing before %d is left: %v",
+			w.seed, k, version, oldest, r.header)
+	}
+}
+
+func history(t *testing.T, seed uint64) {
+	cache, err := weirhttp.NewCache(2 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := permits(t, limit.ConcurrencyOptions{Limit: historyCap, Queue: 20})
+	w := &world{t: t, seed: seed, cache: cache, rng: rand.New(rand.NewPCG(seed, 0))}
+	o := weirhttp.Options{
+		Cache: cache, Limiter: l, FinishAbandoned: seed%2 == 0, Relearn: time.Duration(seed%3) * 100 * time.Millisecond,
+		MaxObject: 1 << (11 + seed%3), NoCoalescing: seed%7 == 0,
+	}
+	if seed%5 == 0 {
+		o.RefreshAhead = 0.5
+	}
+	p := h1
+	if seed%4 == 0 {
+		p = h2
+	}
+	w.s = open(t, p, o, w.origin)
+	var clients sync.WaitGroup
+	for range 25 {
+		clients.Go(w.client)
+	}
+	clients.Wait()
+	time.Sleep(10 * time.Second)
+	w.s.client.CloseIdleConnections()
+	synctest.Wait()
+	if got := w.s.peak.Load(); got > historyCap {
+		t.Errorf("seed %d: %d calls at once; want at most %d", seed, got, historyCap)
+	}
+	if got := w.s.handler.Stats(); got.InFlight != 0 || got.Waiting != 0 || got.Streams != 0 {
+		t.Errorf("seed %d: at the end %+v", seed, got)
+	}
+	if got := cache.Stats(); got.Reserved != 0 {
+		t.Errorf("seed %d: Reserved = %d at the end; want 0", seed, got.Reserved)
+	}
+}
+
+func TestH1H3H5H7H10H14_History(t *testing.T) {
+	first, until := rand.Uint64()>>1, time.Now().Add(8*time.Second)
+	if testing.Short() {
+		until = time.Now().Add(time.Second)
+	}
+	n := uint64(0)
+	for ; time.Now().Before(until) && n < 5000 && !t.Failed(); n++ {
+		synctest.Test(t, func(t *testing.T) { history(t, first+n) })
+	}
+	t.Logf("%d histories from seed %d", n, first)
+}

@@ -1,0 +1,430 @@
+package weirhttp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// begin sends a request and returns what came when the head did.
+func (s *site) begin(ctx context.Context, target string, fields ...string) (*http.Response, error) {
+	return s.client.Do(s.request(ctx, http.MethodGet, target, fields...))
+}
+
+func TestH4_AHeadThatWasFlushedIsNotHeldBack(t *testing.T) {
+	both(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, p, weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=60")
+				w.(http.Flusher).Flush()
+				time.Sleep(slow)
+				_, _ = io.WriteString(w, "x")
+			})
+			began := time.Now()
+			resp, err := s.begin(t.Context(), "/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if d := time.Since(began); d != 0 {
+				t.Errorf("the head came after %v; want at once", d)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+		})
+	})
+}
+
+func TestH4_WhoComesAfterTheHeadIsToldItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=60")
+			_, _ = io.WriteString(w, "x")
+			w.(http.Flusher).Flush()
+			time.Sleep(50 * time.Second)
+		})
+		go s.get("/a")
+		time.Sleep(20 * time.Second)
+		r := s.get("/a")
+		r.want(t, 200, "x")
+		has(t, r, "Age", "20")
+		s.wantCalls(1)
+	})
+}
+
+func TestH4_PastTheLimitJoiningCloses(t *testing.T) {
+	both(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, p, weirhttp.Options{MaxObject: 1000, Window: 64 << 10}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=600")
+				for range 10 {
+					_, _ = w.Write(make([]byte, 500))
+					w.(http.Flusher).Flush()
+					time.Sleep(time.Second)
+				}
+			})
+			var early, late []reply
+			done := make(chan bool)
+			go func() {
+				early = s.together(5, s.same("/a"))
+				close(done)
+			}()
+			time.Sleep(5500 * time.Millisecond)
+			late = s.together(5, s.same("/a"))
+			<-done
+			for _, r := range append(early, late...) {
+				r.want(t, 200, strings.Repeat("\x00", 5000))
+			}
+			s.wantCalls(2) // those who come too late share a call of theirs
+			s.get("/a")
+			s.wantCalls(3) // and neither was stored
+			synctest.Wait()
+			if got := s.handler.Stats().InFlight; got != 0 {
+				t.Errorf("InFlight = %d; want 0", got)
+			}
+		})
+	})
+}
+
+func TestH4_ALaggardIsResetAndASoleReaderHoldsTheOriginBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 4 << 20
+		var sent int
+		s := open(t, h1, weirhttp.Options{MaxObject: 1000, Window: 128 << 10}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=600")
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Second)
+			for sent = 0; sent < size; sent += 4 << 10 {
+				if _, err := w.Write(make([]byte, 4<<10)); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		laggard, err := s.begin(t.Context(), "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer laggard.Body.Close()
+		s.get("/a").want(t, 200, strings.Repeat("\x00", size))
+		if _, err := io.Copy(io.Discard, laggard.Body); err == nil {
+			t.Error("who fell behind the window got a whole answer")
+		}
+		s.wantCalls(1)
+		sole, err := s.begin(t.Context(), "/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sole.Body.Close()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if sent > 300<<10 {
+			t.Errorf("the origin has sent %d bytes to a reader that reads nothing; want at most the window", sent)
+		}
+		if n, err := io.Copy(io.Discard, sole.Body); n != size || err != nil {
+			t.Errorf("the sole reader got %d bytes, %v; want %d", n, err, size)
+		}
+	})
+}
+
+func TestH4_BuffersCountUntilTheirLastReaderHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, err := weirhttp.NewCache(16 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, h1, weirhttp.Options{Cache: cache}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 1<<20)) // of no freshness: it is not stored
+		})
+		resp, err := s.begin(t.Context(), "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := cache.Stats().Reserved; got < 1<<20 {
+			t.Errorf("Reserved = %d while somebody reads 1 MiB from a buffer; want that much", got)
+		}
+		_ = resp.Body.Close()
+		s.client.CloseIdleConnections()
+		synctest.Wait()
+		if got := cache.Stats().Reserved; got != 0 {
+			t.Errorf("Reserved = %d at the end; want 0", got)
+		}
+	})
+}
+
+func TestH4_TheBudgetBoundsAllBuffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, err := weirhttp.NewCache(4 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, h1, weirhttp.Options{Cache: cache, MaxObject: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=60")
+			for range 16 {
+				_, _ = w.Write(make([]byte, 50<<10))
+				time.Sleep(time.Second)
+				if used := cache.Stats(); used.Reserved+used.Used > 4<<20 {
+					t.Errorf("%d reserved and %d used; want at most %d", used.Reserved, used.Used, 4<<20)
+				}
+			}
+		})
+		for _, r := range s.together(20, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) }) {
+			if len(r.body) != 16*50<<10 || r.err != nil {
+				t.Errorf("got %d bytes, %v; want %d", len(r.body), r.err, 16*50<<10)
+			}
+		}
+		synctest.Wait()
+		if got := cache.Stats().Reserved; got != 0 {
+			t.Errorf("Reserved = %d; want 0", got)
+		}
+	})
+}
+
+// endings are the ways in which an answer is not whole.
+var endings = map[string]http.HandlerFunc{
+	"abort": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	},
+	"abort before a flush": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("half", 2000))
+		panic(http.ErrAbortHandler)
+	},
+	"short": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = io.WriteString(w, "half")
+	},
+	"panic": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		w.(http.Flusher).Flush()
+		panic("no")
+	},
+	"goexit": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		w.(http.Flusher).Flush()
+		runtime.Goexit()
+	},
+	"long": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		_, _ = io.WriteString(w, "half")
+	},
+}
+
+// quiet takes what the handler panics with.
+type quiet struct{}
+
+func (quiet) Event(weirhttp.Event) {}
+
+func TestH5_WhatIsNotWholeIsBrokenForAllAndNotStored(t *testing.T) {
+	for name, origin := range endings {
+		for _, alone := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " alone=", alone), func(t *testing.T) {
+				both(t, func(t *testing.T, p protocol) {
+					synctest.Test(t, func(t *testing.T) {
+						cache, _ := weirhttp.NewCache(16 << 20)
+						o := weirhttp.Options{Cache: cache, NoCoalescing: alone, Observer: quiet{}}
+						s := open(t, p, o, func(w http.ResponseWriter, r *http.Request) {
+							time.Sleep(slow)
+							w.Header().Set("Cache-Control", "max-age=60")
+							origin(w, r)
+						})
+						for _, r := range s.together(5, s.same("/a")) {
+							if r.err == nil && r.status == 200 {
+								t.Errorf("got a whole answer %q; want a broken one", r.body)
+							}
+						}
+						synctest.Wait()
+						if got := cache.Stats(); got.Stored != 0 || got.Reserved != 0 {
+							t.Errorf("stored %d, reserved %d; want 0, 0", got.Stored, got.Reserved)
+						}
+						if got := s.handler.Stats(); got.InFlight != 0 || got.Waiting != 0 {
+							t.Errorf("InFlight %d, Waiting %d; want 0, 0", got.InFlight, got.Waiting)
+						}
+					})
+				})
+			})
+		}
+	}
+}
+
+func TestH5_NoAnswerAtAllIsAnErrorForAll(t *testing.T) {
+	for name, end := range map[string]func(){
+		"panic": func() { panic("no") }, "abort": func() { panic(http.ErrAbortHandler) }, "goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := open(t, h1, weirhttp.Options{Observer: quiet{}, Limiter: nil}, func(http.ResponseWriter, *http.Request) {
+					time.Sleep(slow)
+					end()
+				})
+				for _, r := range s.together(5, s.same("/a")) {
+					if r.status != 500 || r.took != slow {
+						t.Errorf("got %d %v after %v; want 500 after %v", r.status, r.err, r.took, slow)
+					}
+				}
+				s.wantCalls(1)
+			})
+		})
+	}
+}
+
+func TestH5_AHandlerThatHangsHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan bool)
+		defer close(free)
+		s := open(t, h1, weirhttp.Options{IdleTimeout: time.Minute, HeadTimeout: 10 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/body" {
+				w.Header().Set("Cache-Control", "max-age=600")
+				_, _ = io.WriteString(w, "half")
+				w.(http.Flusher).Flush()
+			}
+			<-free // whatever its context says
+		})
+		for _, r := range s.together(3, s.same("/head")) {
+			r.want(t, 504, r.body)
+			if r.took != 10*time.Second {
+				t.Errorf("the answer came after %v; want 10s", r.took)
+			}
+		}
+		for _, r := range s.together(3, s.same("/body")) {
+			if r.err == nil || r.took != time.Minute {
+				t.Errorf("got %q, %v after %v; want a broken answer after 1m", r.body, r.err, r.took)
+			}
+		}
+	})
+}
+
+func TestH5_AHandlerThatGivesUpHasNoWholeAnswer(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			cache, _ := weirhttp.NewCache(16 << 20)
+			o := weirhttp.Options{Cache: cache, NoCoalescing: alone, IdleTimeout: time.Minute, HeadTimeout: time.Hour}
+			s := open(t, h1, o, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "max-age=600")
+				_, _ = io.WriteString(w, "half")
+				if r.URL.Path == "/flushed" {
+					w.(http.Flusher).Flush()
+				}
+				<-r.Context().Done() // and returns, as handlers do
+			})
+			for _, r := range s.together(3, s.same("/flushed")) {
+				if r.err == nil || r.took != time.Minute {
+					t.Errorf("got a whole answer %q, %v after %v; want a broken one after 1m", r.body, r.err, r.took)
+				}
+			}
+			for _, r := range s.together(3, s.same("/held")) {
+				if r.status != 504 || r.took != time.Hour {
+					t.Errorf("got %d %q, %v after %v; want 504 after 1h", r.status, r.body, r.err, r.took)
+				}
+			}
+			if got := cache.Stats().Stored; got != 0 {
+				t.Errorf("%d were stored; want none", got)
+			}
+		})
+	}
+}
+
+// listening serves h on a loopback port until the end of the test.
+func listening(t *testing.T, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+	return l.Addr().String()
+}
+
+func TestH5_CloseDelimitedEndsByFinAndBreaksByReset(t *testing.T) {
+	gate := make(chan bool)
+	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		_, _ = io.WriteString(w, "half")
+		w.(http.Flusher).Flush()
+		if r.URL.Path == "/broken" {
+			<-gate
+			panic(http.ErrAbortHandler)
+		}
+	}), weirhttp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listening(t, h)
+	ask := func(target string) (string, error) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.0\r\nHost: a\r\n\r\n", target)
+		br := bufio.NewReader(conn)
+		for line := "-"; strings.TrimSpace(line) != ""; {
+			if line, err = br.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(br, head); err != nil {
+			t.Fatal(err)
+		}
+		if target == "/broken" {
+			gate <- true
+		}
+		_, err = br.ReadByte()
+		return string(head), err
+	}
+	if body, err := ask("/whole"); body != "half" || !errors.Is(err, io.EOF) {
+		t.Errorf("a whole answer = %q, %v; want it to end with EOF", body, err)
+	}
+	if body, err := ask("/broken"); body != "half" || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a broken answer = %q, %v; want it to end with a reset", body, err)
+	}
+}
+
+func TestH19_AnUploadThatMovesHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, h1, weirhttp.Options{HeadTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			n, b := 0, make([]byte, 1)
+			for r.Context().Err() == nil {
+				k, err := r.Body.Read(b)
+				if n += k; err != nil {
+					_, _ = fmt.Fprint(w, n)
+					return
+				}
+			}
+		})
+		upload := func(pause time.Duration) reply {
+			body, w := io.Pipe()
+			go func() {
+				for range 10 {
+					time.Sleep(pause)
+					_, _ = io.WriteString(w, "x")
+				}
+				_ = w.Close()
+			}()
+			r := s.request(t.Context(), "PUT", "/a")
+			r.Body = body
+			return s.do(r)
+		}
+		upload(900*time.Millisecond).want(t, 200, "10")
+		if r := upload(1100 * time.Millisecond); r.status != http.StatusGatewayTimeout {
+			t.Errorf("an upload that stands still = %d, %v; want 504", r.status, r.err)
+		}
+	})
+}

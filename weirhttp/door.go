@@ -1,0 +1,192 @@
+package weirhttp
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// DoorOptions configure a Door.
+type DoorOptions struct {
+	// Rate is how many requests a client may send, each Per, from 1 to
+	// 1,000,000,000.
+	Rate int
+	// Per is the time that Rate counts for. 0 means a second, at most 366 days.
+	Per time.Duration
+	// Burst is how many may come at once. 0 means Rate.
+	Burst int
+	// Key tells who sends a request; clients with the same key share a rate, and
+	// those with an empty one are let in. nil means ByAddress(nil). It is called
+	// for every request, must be safe for concurrent use, and should have no
+	// effect. Of a key, only a hash of 128 bits is remembered.
+	Key func(*http.Request) string
+	// Keys is how many clients are remembered, the longest unseen are forgotten.
+	// 0 means 100,000, at most 2^30. Each takes about 100 bytes, however long
+	// its key.
+	Keys int
+	// Name is the policy's name in the RateLimit fields and in the errors. It
+	// consists of printable ASCII. Empty means "default".
+	Name string
+}
+
+const (
+	maxRate = 1_000_000_000
+	maxPer  = 366 * 24 * time.Hour
+	maxKeys = 1 << 30
+	maxDebt = 1 << 62             // of a bucket, in its own unit
+	maxInt  = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
+)
+
+// validate reports all faults at once.
+func (o DoorOptions) validate() error {
+	var errs []error
+	fault := func(field string, value any, bound string) {
+		errs = append(errs, &OptionError{"DoorOptions." + field, value, bound})
+	}
+	if o.Rate < 1 || o.Rate > maxRate {
+		fault("Rate", o.Rate, "from 1 to 1000000000")
+	}
+	if o.Per < 0 || o.Per > maxPer {
+		fault("Per", o.Per, "from 0 to 366 days")
+	}
+	if o.Burst < 0 {
+		fault("Burst", o.Burst, "at least 0")
+	}
+	if o.Keys < 0 || o.Keys > maxKeys {
+		fault("Keys", o.Keys, "from 0 to 1073741824")
+	}
+	if strings.ContainsFunc(o.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
+		fault("Name", strconv.Quote(o.Name), "printable ASCII")
+	}
+	if len(errs) == 0 {
+		// That of the others is known to be sound only here.
+		o = o.withDefaults()
+		if most := newMeter(o).mostBurst(); o.Burst > most {
+			fault("Burst", o.Burst, fmt.Sprintf("at most %d with that Rate and Per", most))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns o with what zero stands for.
+func (o DoorOptions) withDefaults() DoorOptions {
+	if o.Per == 0 {
+		o.Per = time.Second
+	}
+	if o.Burst == 0 {
+		o.Burst = o.Rate
+	}
+	if o.Key == nil {
+		o.Key = ByAddress(nil)
+	}
+	if o.Keys == 0 {
+		o.Keys = 100_000
+	}
+	if o.Name == "" {
+		o.Name = "default"
+	}
+	return o
+}
+
+// A Door refuses clients that ask too often (H13): 429, with Retry-After and the
+// RateLimit fields. It stands before the cache, so that a client is refused for
+// what it has sent itself, and for nothing else.
+//
+// Each client has a token bucket. One that is full again is forgotten, as it
+// tells nothing that a new one would not. So is the longest unseen when there
+// are too many: a flood of made-up clients takes a bounded amount of memory and
+// a constant time for each, at the price that somebody may get a full bucket
+// too early.
+//
+// Make one with [NewDoor]; the zero Door is not usable. It is safe for
+// concurrent use, and has no goroutine to close.
+type Door struct {
+	key    func(*http.Request) string
+	name   string
+	quoted string // name as a string of RFC 9651
+	policy string // the RateLimit-Policy field
+	start  time.Time
+	table  *doorTable
+}
+
+// NewDoor returns a Door. The error joins an [*OptionError] for every option
+// that is out of bounds.
+func NewDoor(o DoorOptions) (*Door, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	d := &Door{
+		key:    o.Key,
+		name:   o.Name,
+		quoted: quoteField(o.Name),
+		start:  time.Now(),
+		table:  newDoorTable(o.Keys, newMeter(o)),
+	}
+	q, w := quota(o.Rate, o.Per)
+	d.policy = fmt.Sprintf("%s;q=%d;w=%d", d.quoted, q, w)
+	return d, nil
+}
+
+// Admit lets r in (nil), or returns a *limit.Error with Reason
+// limit.RateExceeded and the exact time until a request of this client would be
+// let in. Who is refused loses nothing by it. Beyond the client's bucket it has
+// no effect, so it may also be used to only count.
+//
+// With h it adds the RateLimit and RateLimit-Policy fields
+// (draft-ietf-httpapi-ratelimit-headers-11) to the answer's, whether r is let
+// in or not: a client that knows what it has left need not be refused to find
+// out. They are of this client alone, and must not be stored with the answer. r
+// is what is left of the burst, and t the seconds in which as much comes back,
+// so that who spreads r over t keeps to the rate; without anything left it is
+// when the next request would be let in, rounded up. q and w are the rate; where
+// Per is not in whole seconds, it is converted to the next. A client with an
+// empty key gets no fields. nil leaves them out.
+func (d *Door) Admit(r *http.Request, h http.Header) error {
+	key := d.key(r)
+	if key == "" {
+		return nil
+	}
+	left, wait, ok := d.table.take(key, time.Since(d.start))
+	if h != nil {
+		h.Add("RateLimit-Policy", d.policy)
+		h.Add("RateLimit", d.left(left, wait))
+	}
+	if ok {
+		return nil
+	}
+	return &limit.Error{Limiter: d.name, Reason: limit.RateExceeded, RetryAfter: wait}
+}
+
+// left formats the RateLimit field.
+func (d *Door) left(left int64, wait time.Duration) string {
+	t := int64((wait + time.Second - 1) / time.Second)
+	b := make([]byte, 0, len(d.quoted)+32)
+	b = append(b, d.quoted...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, min(left, maxInt), 10)
+	b = append(b, ";t="...)
+	b = strconv.AppendInt(b, min(t, maxInt), 10)
+	return string(b)
+}
+
+// quota returns the rate as requests in a window of whole seconds, rounded so
+// that it promises no more than there is.
+func quota(rate int, per time.Duration) (q, w uint64) {
+	w = uint64((per + time.Second - 1) / time.Second)
+	hi, lo := bits.Mul64(uint64(rate), w*uint64(time.Second))
+	q, _ = bits.Div64(hi, lo, uint64(per)) // at most rate seconds' worth: no overflow
+	return min(q, maxInt), w
+}
+
+// quoteField returns s, of printable ASCII, as a string of RFC 9651 section
+// 3.3.3.
+func quoteField(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

@@ -1,0 +1,176 @@
+package weirhttp
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+)
+
+// A meter is the arithmetic of token buckets that are all of one kind. What was
+// taken and has not come back yet is the debt of a bucket, in a unit of which a
+// token and a nanosecond both have a whole number. So it is exact: no rate is
+// rounded.
+type meter struct {
+	token    int64         // units of a token
+	perNano  int64         // units that come back in a nanosecond
+	capacity int64         // units of a full bucket
+	refill   time.Duration // in which an empty bucket is full again, rounded up
+}
+
+// newMeter returns the meter of o, which has its defaults.
+func newMeter(o DoorOptions) meter {
+	a, b := int64(o.Per), int64(o.Rate)
+	for b != 0 {
+		a, b = b, a%b
+	}
+	m := meter{token: int64(o.Per) / a, perNano: int64(o.Rate) / a}
+	if o.Burst <= m.mostBurst() {
+		m.capacity = int64(o.Burst) * m.token
+		m.refill = m.time(m.capacity)
+	}
+	return m
+}
+
+// mostBurst is how many tokens fit into a bucket.
+func (m meter) mostBurst() int { return int(min(maxDebt/m.token, math.MaxInt)) }
+
+// time returns how long it takes for units to come back, rounded up.
+func (m meter) time(units int64) time.Duration {
+	return time.Duration((units + m.perNano - 1) / m.perNano)
+}
+
+// take takes a token if there is one, out of a bucket whose debt was last
+// written down elapsed ago. It returns the debt now, how many tokens are left,
+// and in what time as many come back; or without any, when the next one comes.
+func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait time.Duration, ok bool) {
+	if elapsed >= m.refill {
+		debt = 0 // the product below might overflow
+	} else if elapsed > 0 {
+		debt = max(0, debt-int64(elapsed)*m.perNano)
+	}
+	if ok = debt+m.token <= m.capacity; ok {
+		debt += m.token
+	}
+	if left = (m.capacity - debt) / m.token; left > 0 {
+		return debt, left, m.time(left * m.token), ok
+	}
+	return debt, 0, m.time(debt + m.token - m.capacity), ok
+}
+
+// A doorTable holds the buckets of a bounded number of keys, in shards that do
+// not share a lock.
+type doorTable struct {
+	meter  meter
+	seeds  [2]maphash.Seed
+	shards []doorShard
+}
+
+// A doorKey is a hash that nobody outside can foresee. It stands for a key of
+// any length: what a client sends does not decide how much is remembered.
+type doorKey [2]uint64
+
+// A doorShard keeps its buckets in the order in which they were last seen.
+type doorShard struct {
+	mu      sync.Mutex
+	places  int               // how many buckets there may be
+	index   map[doorKey]int32 // guarded by mu, as all below; places in buckets
+	buckets []doorBucket      // the first is the head of the ring
+	free    int32             // first of the unused, linked by next; 0 means none
+}
+
+// A doorBucket is one client's. They form a ring: after the head comes the one
+// that was seen last.
+type doorBucket struct {
+	key        doorKey
+	debt       int64
+	seen       time.Duration // since the door's start, when debt was true
+	prev, next int32
+}
+
+// newDoorTable returns a table for n keys.
+func newDoorTable(n int, m meter) *doorTable {
+	t := &doorTable{meter: m, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	shards := 1
+	for shards < 64 && n/shards >= 2048 {
+		shards *= 2
+	}
+	t.shards = make([]doorShard, shards)
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.places = n / shards
+		if i < n%shards {
+			s.places++
+		}
+		s.index = make(map[doorKey]int32)
+		s.buckets = make([]doorBucket, 1)
+	}
+	return t
+}
+
+// take takes a token out of the bucket of key, see meter.take.
+func (t *doorTable) take(key string, now time.Duration) (left int64, wait time.Duration, ok bool) {
+	k := doorKey{maphash.String(t.seeds[0], key), maphash.String(t.seeds[1], key)}
+	s := &t.shards[k[0]%uint64(len(t.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, known := s.index[k]
+	if known {
+		s.unlinkLocked(i)
+	} else {
+		i = s.placeLocked(k, now, t.meter.refill)
+	}
+	s.linkLocked(i)
+	b := &s.buckets[i]
+	b.debt, left, wait, ok = t.meter.take(b.debt, now-b.seen)
+	b.seen = max(b.seen, now) // who read the clock first may come last
+	return left, wait, ok
+}
+
+// placeLocked returns the place of a new, full bucket, not linked yet. It
+// forgets up to two that are full again, so that there are never many of these
+// for long, and the longest unseen if there is no place else. s.mu must be held.
+func (s *doorShard) placeLocked(k doorKey, now, refill time.Duration) int32 {
+	for range 2 {
+		if oldest := s.buckets[0].prev; oldest != 0 && now-s.buckets[oldest].seen >= refill {
+			s.forgetLocked(oldest)
+		}
+	}
+	if len(s.index) >= s.places {
+		s.forgetLocked(s.buckets[0].prev)
+	}
+	i := s.free
+	if i != 0 {
+		s.free = s.buckets[i].next
+	} else {
+		i = int32(len(s.buckets))
+		s.buckets = append(s.buckets, doorBucket{})
+	}
+	s.buckets[i] = doorBucket{key: k, seen: now}
+	s.index[k] = i
+	return i
+}
+
+// forgetLocked makes place i free. s.mu must be held.
+func (s *doorShard) forgetLocked(i int32) {
+	s.unlinkLocked(i)
+	delete(s.index, s.buckets[i].key)
+	s.buckets[i] = doorBucket{next: s.free}
+	s.free = i
+}
+
+// unlinkLocked takes i out of the ring. s.mu must be held.
+func (s *doorShard) unlinkLocked(i int32) {
+	b := &s.buckets[i]
+	s.buckets[b.prev].next = b.next
+	s.buckets[b.next].prev = b.prev
+}
+
+// linkLocked puts i into the ring as the one that was seen last. s.mu must be
+// held.
+func (s *doorShard) linkLocked(i int32) {
+	first := s.buckets[0].next
+	s.buckets[i].prev, s.buckets[i].next = 0, first
+	s.buckets[first].prev = i
+	s.buckets[0].next = i
+}

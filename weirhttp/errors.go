@@ -1,0 +1,185 @@
+package weirhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir"
+	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/limit"
+)
+
+// An OptionError is a fault in an options struct.
+type OptionError struct {
+	Field string // such as "Options.MaxObject"
+	Value any
+	Bound string // what it must be
+}
+
+// Error names the field, the value and the bound.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("weirhttp: %s is %v, must be %s", e.Field, e.Value, e.Bound)
+}
+
+// errNotStored is the answer to only-if-cached, RFC 9111 section 5.2.1.7.
+var errNotStored = errors.New("weirhttp: nothing is stored for the request")
+
+// An errStatus is a status of the origin that counts as an error in the sense
+// of RFC 5861.
+type errStatus int
+
+func (e errStatus) Error() string { return "the origin answered " + strconv.Itoa(int(e)) }
+
+// isError reports whether an answer with that status counts as an error in the
+// sense of RFC 5861 section 4.
+func isError(status int) bool {
+	return status == 500 || status == 502 || status == 503 || status == 504
+}
+
+// An answer is what an error is over HTTP.
+type answer struct {
+	status     int
+	retryAfter time.Duration // 0 for none
+	proxy      string        // the error type of Proxy-Status, RFC 9209 section 2.3
+	text       string
+}
+
+// answerTo is the one table that maps errors to HTTP (decision 0004). The first
+// row that matches holds. client says that a limit is the client's own, gateway
+// that a failure is that of somebody behind us.
+func answerTo(err error, client, gateway bool) answer {
+	var refused *limit.Error
+	switch {
+	case errors.As(err, &refused) && client:
+		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
+	case errors.As(err, &refused):
+		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "connection_limit_reached", "the service has as much to do as it can take"}
+	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed):
+		return answer{http.StatusServiceUnavailable, time.Second, "proxy_internal_error", "the service is not available at the moment"}
+	case errors.Is(err, weir.ErrNotFound):
+		return answer{http.StatusNotFound, 0, "", "not found"}
+	case errors.Is(err, errNotStored):
+		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it allows nothing else"}
+	case errors.As(err, new(*http.MaxBytesError)):
+		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
+	case unreachable(err) && isTimeout(err):
+		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service cannot be reached in time"}
+	case isTimeout(err):
+		return answer{http.StatusGatewayTimeout, 0, "http_response_timeout", "the service did not answer in time"}
+	case isPanic(err):
+		return answer{http.StatusInternalServerError, 0, "proxy_internal_error", "the service failed"}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return answer{failure(gateway), 0, "connection_refused", "the service cannot be reached"}
+	case unreachable(err):
+		return answer{failure(gateway), 0, "destination_unavailable", "the service cannot be reached"}
+	case errors.Is(err, errBroken), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return answer{failure(gateway), 0, "connection_terminated", "the service broke the connection off"}
+	}
+	return answer{failure(gateway), 0, "http_protocol_error", "the service failed"}
+}
+
+func failure(gateway bool) int {
+	if gateway {
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func isPanic(err error) bool {
+	return errors.As(err, new(*coalesce.PanicError)) || errors.Is(err, coalesce.ErrGoexit)
+}
+
+func unreachable(err error) bool { return errors.As(err, new(*exchange.UnreachableError)) }
+
+// write answers r with a, as name.
+func (a answer) write(w http.ResponseWriter, r *http.Request, name string) {
+	h := w.Header()
+	for _, k := range []string{"Content-Encoding", "Etag", "Last-Modified", "Trailer", "Content-Range"} {
+		delete(h, k)
+	}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if a.retryAfter > 0 {
+		h.Set("Retry-After", retryAfter(a.retryAfter))
+	}
+	if a.proxy != "" && name != "" {
+		h.Set("Proxy-Status", name+"; error="+a.proxy)
+	}
+	text := a.text
+	if a.retryAfter > 0 {
+		text += "; try again in " + retryAfter(a.retryAfter) + " s"
+	}
+	text = fmt.Sprintf("%d %s: %s\n", a.status, http.StatusText(a.status), text)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
+	}
+}
+
+// retryAfter renders d as RFC 9110 section 10.2.3 has it: whole seconds, rounded
+// up.
+func retryAfter(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}
+
+// answer answers c with an error.
+func (c *call) answer(err error) {
+	a := answerTo(err, false, c.h.o.Gateway)
+	o := OutcomeFailed
+	if errors.Is(err, limit.ErrLimited) {
+		o = OutcomeRefused
+	}
+	c.receipt.Err = err
+	if t, ok := c.w.(interface{ takeError(error) }); ok { // a Transport returns it
+		c.receipt.Outcome = o
+		t.takeError(err)
+		return
+	}
+	c.setStatus(o)
+	c.report(o)
+	name := ""
+	if c.h.o.Gateway {
+		name = c.h.name
+	}
+	a.write(c.w, c.r, name)
+}
+
+// Error answers r with what err is over HTTP: the one table that maps weir's
+// errors, see decision 0004. It is of use in handlers that call a Guard, with
+// its error:
+//
+//	400s  404 for weir.ErrNotFound, 413 for a *http.MaxBytesError
+//	503   for a *limit.Error, weir.ErrStuck and weir.ErrClosed, with Retry-After
+//	504   for what took too long
+//	500   for all else
+//
+// A limit of the client's own is 429: see [ClientError]. Nothing is written if
+// the client has gone. What err says is not told to the client.
+func Error(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
+		answerTo(err, false, false).write(w, r, "")
+	}
+}
+
+// ClientError is Error where a *limit.Error is that of a limit of this client:
+// 429, with Retry-After.
+func ClientError(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
+		answerTo(err, true, false).write(w, r, "")
+	}
+}

@@ -1,0 +1,264 @@
+package weirhttp
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/stream"
+	"github.com/weir-go/weir/limit"
+)
+
+// fly makes the call of f. It runs on the flight's own goroutine, which ends
+// when the next handler has returned.
+func (f *flight) fly(ctx context.Context) {
+	h := f.group.handler
+	stored, ended := false, false
+	var t *fetch
+	defer func() {
+		if t != nil && !ended { // runtime.Goexit in the handler: nobody else gets back here
+			t.permit.Release(limit.Ignored)
+			t.finish(coalesce.ErrGoexit)
+		}
+		if f.pinned {
+			h.background.Add(-1)
+			defer h.refreshing.Done()
+		}
+		f.write.Drop()
+		f.close(stored)
+		f.cancel(nil)
+	}()
+	began := time.Now()
+	permit, err := f.admit(ctx)
+	if err != nil {
+		return
+	}
+	f.queued = time.Since(began)
+	h.delayed(f.queued)
+	for conditional := f.stale != nil; ; conditional = false {
+		t = &fetch{f: f, ctx: ctx, permit: permit}
+		req := f.req.WithContext(ctx)
+		if conditional {
+			req.Header = req.Header.Clone()
+			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
+		}
+		t.sent = time.Now()
+		s := newSink(t, req.Method)
+		t.sink = s
+		err = h.exchange(req, s, f.cancel, f.late)
+		if t.again && err == nil {
+			continue // a 304 about something that is not what we have
+		}
+		ended = true
+		t.permit.Release(outcome(t.status, err))
+		stored = t.finish(err)
+		return
+	}
+}
+
+// late ends f without an answer, or in the middle of it: its handler may never
+// return.
+func (f *flight) late(err error) {
+	if f.fail(err) {
+		f.group.handler.failed(f.req, err)
+		return
+	}
+	<-f.headed // it may be judged at the moment
+	if f.body != nil {
+		f.detach()
+		f.body.Finish(nil, err)
+	}
+}
+
+// admit waits for a permit, on behalf of all who wait for f. The limiter is
+// asked again when callers have joined meanwhile for whom its refusal does not
+// hold: those with a later deadline or a higher priority (H6).
+func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
+	h := f.group.handler
+	for {
+		at := new(limit.Place)
+		h.cache.mu.Lock()
+		f.place = at
+		asked := f.asks
+		h.cache.mu.Unlock()
+		permit, err := h.o.Limiter.Acquire(asked.Context(ctx, at))
+		h.cache.mu.Lock()
+		f.place = nil
+		if err != nil && f.asks.Revises(asked, err) && !f.over {
+			h.cache.mu.Unlock()
+			continue
+		}
+		if err != nil {
+			f.failLocked(err) // in the same step, or somebody is refused on another's account
+		}
+		h.cache.mu.Unlock()
+		return permit, err
+	}
+}
+
+// laggards may hold the others of a big body back for so long, in all.
+const laggards = 2 * time.Second
+
+// A fetch is one call of the next handler for a flight, and the receiver of its
+// answer.
+type fetch struct {
+	f    *flight
+	ctx  context.Context
+	sink *sink
+	sent time.Time
+	// conditional: the call asks whether what is stored holds.
+	conditional bool
+	permit      limit.Permit
+
+	status int
+	again  bool // the call must be made anew, without conditions
+	drop   bool // the body concerns nobody
+	resp   rfc9111.Response
+	header http.Header
+	body   *stream.Body
+}
+
+func (t *fetch) early(status int, h http.Header) {
+	f := t.f
+	c := f.group.handler.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range f.waiting {
+		if w.leader {
+			select {
+			case w.info <- early{status, h}:
+			default: // more of them than anybody sends
+			}
+		}
+	}
+}
+
+func (t *fetch) head(status int, header http.Header, length int64) {
+	f, h := t.f, t.f.group.handler
+	t.status = status
+	now := time.Now()
+	if t.conditional && status == http.StatusNotModified {
+		t.drop = true
+		if !rfc9111.Validates(f.stale.Header, header) {
+			t.again = true
+			h.cache.store.Remove(f.key, f.stale)
+			return
+		}
+		f.upstream = status
+		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now))
+		return
+	}
+	f.upstream = status
+	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
+	if isStream(header) {
+		t.resp.Storable, t.resp.Sharing, t.resp.Reason = false, rfc9111.Nobody, "event stream"
+		t.permit = h.stream(t.ctx, t.permit)
+	}
+	if t.sink.fin && t.resp.Storable {
+		t.resp.Storable, t.resp.Reason = false, "close-delimited"
+	}
+	if h.o.NoStore && t.resp.Storable {
+		t.resp.Storable, t.resp.Reason = false, "storing is off"
+	}
+	size := length
+	if t.sink.noBody {
+		size = 0
+	}
+	t.header = header
+	t.body = stream.New(stream.Options{
+		Size: size, Limit: h.o.MaxObject, Window: h.o.Window, Patience: laggards, Reserve: h.cache.store.Reserve,
+	})
+	oversize := size > h.o.MaxObject
+	if oversize {
+		// Not with those either who are released now, or they would wait for each
+		// other once more (H7).
+		t.resp.Sharing = rfc9111.Nobody
+		if t.resp.Storable {
+			t.resp.Storable, t.resp.Reason = false, "too big"
+		}
+	}
+	if first := t.sink.pending; len(first) > 0 && !oversize {
+		// Before anybody is woken: who finds it there sends head and body in one.
+		t.sink.pending = nil
+		_ = t.data(first) // below the limit it cannot fail
+	}
+	t.drop = !f.head(t.resp, relayed(header), t.body, length, oversize)
+}
+
+func (t *fetch) data(p []byte) error {
+	if t.drop {
+		return nil
+	}
+	_, err := t.body.Write(t.ctx, p)
+	return err
+}
+
+func (t *fetch) flush() {} // readers have it at once
+
+// finish ends the flight after the call has: what is stored is stored before
+// the flight leaves the table.
+func (t *fetch) finish(err error) (stored bool) {
+	f, h := t.f, t.f.group.handler
+	if t.body == nil {
+		if err != nil {
+			f.late(err)
+		}
+		return f.valid != nil
+	}
+	if err != nil && f.err == nil {
+		h.count.broken.Add(1)
+		f.detach() // or a newcomer would join what is lost
+	}
+	f.settle()
+	t.body.Finish(t.sink.trailers(), err)
+	if t.drop {
+		t.body.Release()
+	}
+	if err != nil || t.drop || !t.resp.Storable {
+		return false
+	}
+	whole, kept := t.body.Whole()
+	if !kept {
+		return false
+	}
+	if !f.write.Put(h.stored(f.key, t.resp, f.req.Header, t.header, whole)) {
+		return false
+	}
+	t.body.Release() // it counts as stored now; else when its last reader leaves
+	return true
+}
+
+// stored makes what is kept of an answer.
+func (h *Handler) stored(key responses.Key, resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
+	kept := rfc9111.EndToEnd(header)
+	for name := range kept {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			delete(kept, name)
+		}
+	}
+	if kept.Get("Date") == "" { // RFC 9110 section 6.6.1: whoever stores it without one adds it
+		kept.Set("Date", resp.Received.UTC().Format(http.TimeFormat))
+	}
+	s := &responses.Stored{
+		Response: resp, Selected: rfc9111.Selecting(resp.Vary, req), Header: kept, Body: body,
+		Extra: readySize(len(kept)),
+	}
+	s.Refresh.Store(h.refreshFrom(s).UnixNano())
+	return s
+}
+
+// freshen stores what a 304 has said that it holds, with its fields, and
+// returns it.
+func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time) *responses.Stored {
+	header := rfc9111.Freshen(old.Header, update)
+	resp := h.policy.Read(r, q, old.Status, header, sent, now)
+	s := h.stored(responses.Key{}, resp, r.Header, header, old.Body)
+	if resp.Storable {
+		w.Replace(old, s)
+	}
+	return s
+}

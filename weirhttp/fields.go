@@ -1,0 +1,207 @@
+package weirhttp
+
+import (
+	"hash/maphash"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// copyFields sets the fields of src in dst. The slices are shared: nobody
+// changes them.
+func copyFields(dst, src http.Header) {
+	for k, v := range src {
+		dst[k] = v[:len(v):len(v)]
+	}
+}
+
+// relayed returns the fields h of an answer without those that are about the
+// connection that it came on. What has come over a connection of ours has none;
+// a handler's own may.
+func relayed(h http.Header) http.Header {
+	delete(h, "Transfer-Encoding")
+	delete(h, "Keep-Alive")
+	for _, name := range list(h["Connection"]) {
+		delete(h, name)
+	}
+	delete(h, "Connection")
+	return h
+}
+
+// endToEnd returns r without the fields that its Connection names, RFC 9110
+// section 7.6.1: they are not forwarded, so nothing may be decided by them. It
+// is r itself for what clients usually send.
+func endToEnd(r *http.Request) *http.Request {
+	lines := r.Header["Connection"]
+	if len(lines) == 0 || len(lines) == 1 && (lines[0] == "keep-alive" || lines[0] == "close") {
+		return r
+	}
+	out := r
+	for _, name := range list(lines) {
+		if _, ok := r.Header[name]; !ok || name == "Upgrade" || name == "Connection" {
+			continue
+		}
+		if out == r {
+			out = r.Clone(r.Context())
+		}
+		delete(out.Header, name)
+	}
+	return out
+}
+
+// list returns the names in the lines of a field, canonical.
+func list(lines []string) []string {
+	var names []string
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// writeEarly writes an answer with a status of 1xx.
+func writeEarly(w http.ResponseWriter, r *http.Request, status int, h http.Header) {
+	if !r.ProtoAtLeast(1, 1) {
+		return // RFC 9110 section 15.2
+	}
+	dst := w.Header()
+	before := make(http.Header, len(h))
+	for k, v := range h {
+		before[k] = dst[k]
+		dst[k] = v
+	}
+	w.WriteHeader(status)
+	for k, v := range before { // they are not the final answer's
+		if v == nil {
+			delete(dst, k)
+		} else {
+			dst[k] = v
+		}
+	}
+}
+
+// announced returns the names in Trailer, canonical.
+func announced(h http.Header) []string { return list(h["Trailer"]) }
+
+func cutTrailerPrefix(k string) (string, bool) {
+	name, ok := strings.CutPrefix(k, http.TrailerPrefix)
+	return textproto.CanonicalMIMEHeaderKey(name), ok
+}
+
+// copyTrailers sets the trailers of an answer whose head had the fields head.
+// Those that it did not announce need a head that is on its way already.
+func copyTrailers(w http.ResponseWriter, head, trailers http.Header) {
+	if len(trailers) == 0 {
+		return
+	}
+	known := map[string]bool{}
+	for _, name := range announced(head) {
+		known[name] = true
+	}
+	dst, sent := w.Header(), false
+	for k, v := range trailers {
+		if !known[k] {
+			k = http.TrailerPrefix + k
+			if !sent {
+				sent = true
+				_ = http.NewResponseController(w).Flush() // who cannot flush has none
+			}
+		}
+		dst[k] = v
+	}
+}
+
+// breakOff ends an answer so that its client sees that it is not whole (H5): the
+// connection, or the stream, is reset. It does not return.
+func breakOff(w http.ResponseWriter, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) { // the end of the connection is the end of the body: FIN would lie
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			abort(conn)
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// abort closes conn with RST.
+func abort(conn net.Conn) {
+	below := conn
+	for {
+		t, ok := below.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		below = t.NetConn()
+	}
+	if t, ok := below.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// target returns path and query of r as they are forwarded: as the client wrote
+// them, unless a handler before us has changed the URL.
+func target(r *http.Request) string {
+	raw := originForm(r.RequestURI)
+	path, query, asked := strings.Cut(raw, "?")
+	escaped := r.URL.Path
+	if r.URL.RawPath != "" {
+		// Who rewrites Path may leave RawPath as it was. It counts, as everywhere,
+		// only if it says the same.
+		if p, err := url.PathUnescape(r.URL.RawPath); err == nil && p == escaped {
+			escaped = r.URL.RawPath
+		}
+	}
+	if path == escaped && query == r.URL.RawQuery && asked == (query != "" || r.URL.ForceQuery) {
+		return raw
+	}
+	return r.URL.RequestURI()
+}
+
+// originForm returns a target without the scheme and the authority of the
+// absolute form (RFC 9112 section 3.2.2), which are not forwarded. One without a
+// path is left as it is.
+func originForm(target string) string {
+	if strings.HasPrefix(target, "/") {
+		return target
+	}
+	_, rest, _ := strings.Cut(target, "://")
+	if i := strings.IndexAny(rest, "/?"); i >= 0 && rest[i] == '/' {
+		return rest[i:]
+	}
+	return target
+}
+
+// cloned returns key with strings of its own: what is kept for long must not
+// keep a request's buffers.
+func cloned(k responses.Key) responses.Key {
+	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target)}
+}
+
+// digest is a number for all fields of a request that count when it is asked
+// whether it is like another. Those who have different ones do not wait for
+// each other; that those who have the same are alike is proved at the head.
+func (h *Handler) digest(fields http.Header) uint64 {
+	var sum uint64
+	for k, v := range fields {
+		if !rfc9111.Counts(k) {
+			continue
+		}
+		var m maphash.Hash
+		m.SetSeed(h.seed)
+		m.WriteString(k)
+		for _, line := range v {
+			m.WriteByte(0)
+			m.WriteString(line)
+		}
+		sum += m.Sum64() // in no order
+	}
+	return sum
+}

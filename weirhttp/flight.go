@@ -1,0 +1,264 @@
+package weirhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/stream"
+	"github.com/weir-go/weir/limit"
+)
+
+// A group is what requests for one key have in common that wait for each other.
+// That they may share the answer is proved at its head; the group only keeps
+// those apart of whom it is known that they may not.
+type group struct {
+	handler  *Handler
+	selected string // what they say about the fields that the key's answers vary by
+	alike    uint64 // a digest of all their fields, where only alike requests share
+	reload   bool   // they do not want what is stored
+}
+
+// A flight is one call for a key and the requests that wait for it. It belongs
+// to none of them.
+type flight struct {
+	key    responses.Key
+	group  group
+	req    *http.Request // the leader's, as it is forwarded
+	q      rfc9111.Request
+	stale  *responses.Stored // what the call validates, or nil
+	write  *responses.Write
+	cancel context.CancelCauseFunc
+
+	// guarded by Cache.mu
+	listed  bool // newcomers find it
+	turned  bool // its head is being judged, or final: who joins judges for itself
+	over    bool // its end is decided
+	ended   bool // so has the call
+	pinned  bool // the cache itself waits for it: a refresh
+	keeps   bool // what it brings is to be stored
+	members int
+	waiting []*waiter    // before the head
+	asks    admit.Demand // of all that ever joined
+	place   *limit.Place // while it is queued for admission
+
+	// headed is closed once the head, or the failure, is final. The fields
+	// below are written before, and only read after.
+	headed   chan struct{}
+	err      error // there is no answer
+	resp     rfc9111.Response
+	header   http.Header
+	body     *stream.Body
+	length   int64             // of the body, -1 if it is not known
+	valid    *responses.Stored // the origin said that this holds
+	upstream int               // its status
+	queued   time.Duration
+
+	// done is closed once everything is final, also what is stored.
+	done   chan struct{}
+	stored bool // written before done is closed
+}
+
+// A waiter is a request on a flight that has no head yet.
+type waiter struct {
+	header http.Header
+	q      rfc9111.Request
+	leader bool
+	info   chan early // for the leader: answers before the final one
+	at     int        // its place in flight.waiting, guarded by Cache.mu
+
+	// written before flight.headed is closed
+	reader   *stream.Reader
+	released bool // it may not have the answer
+}
+
+// An early is an answer with a status of 1xx.
+type early struct {
+	status int
+	header http.Header
+}
+
+// joinLocked makes w a member, or somebody whom nothing must be proved for if
+// w is nil. It is refused if the flight is queued for admission, and w could
+// not be served in time. Cache.mu must be held.
+func (f *flight) joinLocked(w *waiter, d admit.Demand) error {
+	if f.place != nil {
+		if err := f.place.Join(d.Until, d.Priority); err != nil {
+			return err
+		}
+	}
+	if f.members == 0 && !f.pinned {
+		f.asks = d
+	} else {
+		f.asks = f.asks.With(d)
+	}
+	f.members++
+	if !f.turned {
+		w.at = len(f.waiting)
+		f.waiting = append(f.waiting, w)
+	}
+	return nil
+}
+
+// quit takes w off before there is a head. It reports false if it is too late
+// for that: the head is being judged, for w as well.
+func (f *flight) quit(w *waiter) bool {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	if f.turned {
+		c.mu.Unlock()
+		return false
+	}
+	last := len(f.waiting) - 1
+	f.waiting[w.at] = f.waiting[last]
+	f.waiting[w.at].at = w.at
+	f.waiting = f.waiting[:last]
+	c.mu.Unlock()
+	f.leave()
+	return true
+}
+
+// leave takes a member off. The last one out also takes f out of the table,
+// under the same lock, or a newcomer could join a flight that is already lost.
+func (f *flight) leave() {
+	h := f.group.handler
+	h.cache.mu.Lock()
+	f.members--
+	free := f.members == 0 && f.ended
+	lost := f.members == 0 && !f.pinned && !f.over && !f.goesOnLocked()
+	if lost {
+		h.cache.unlistLocked(f)
+		f.over = true
+	}
+	h.cache.mu.Unlock()
+	if free && f.body != nil {
+		f.body.Release()
+	}
+	if lost {
+		h.count.abandoned.Add(1)
+		f.cancel(ErrAbandoned)
+	}
+}
+
+// goesOnLocked reports whether f runs to its end though nobody waits for it: if
+// the Options say so, and once there is a head only for what will be stored.
+// Cache.mu must be held.
+func (f *flight) goesOnLocked() bool {
+	return f.group.handler.o.FinishAbandoned && (!f.turned || f.keeps)
+}
+
+// fail ends f without an answer, unless it has one already, and reports whether
+// it did.
+func (f *flight) fail(err error) bool {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return f.failLocked(err)
+}
+
+func (f *flight) failLocked(err error) bool {
+	if f.turned {
+		return false
+	}
+	f.turned, f.over = true, true
+	f.group.handler.cache.unlistLocked(f)
+	f.waiting = nil
+	f.err = err
+	close(f.headed)
+	return true
+}
+
+// head makes the head of the answer final. Each of those who wait is judged for
+// itself: it shares, with a cursor from the first byte, or is released, and so
+// are all but the leader when alone is set. What was learned is known before,
+// so that who is released does not wait again (H1, H7). It reports false if f
+// has failed meanwhile.
+func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
+	h, c := f.group.handler, f.group.handler.cache
+	c.lessons.learn(f.key, &resp, resp.Received, h.o.Relearn)
+	c.mu.Lock()
+	if f.turned {
+		c.mu.Unlock()
+		return false
+	}
+	f.turned = true
+	f.keeps = resp.Storable
+	waiting := f.waiting
+	f.waiting = nil
+	if alone || !resp.Storable || !resp.Explicit {
+		c.unlistLocked(f) // nobody joins after the head
+	}
+	f.group.selected = rfc9111.Selecting(resp.Vary, f.req.Header) // as newcomers look for it now
+	if resp.Sharing == rfc9111.Anyone {
+		f.group.alike = 0
+	}
+	c.mu.Unlock()
+
+	f.resp, f.header, f.body, f.length = resp, header, body, length
+	for _, w := range waiting {
+		w.released = !w.leader && (alone || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
+		if !w.released {
+			w.reader = body.Join()
+		}
+	}
+	close(f.headed)
+	return true
+}
+
+// validated makes it final that what is stored holds: the origin said so. It
+// reports false if f has failed meanwhile.
+func (f *flight) validated(s *responses.Stored) bool {
+	h := f.group.handler
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	if f.turned {
+		return false
+	}
+	f.turned, f.over = true, true
+	h.cache.unlistLocked(f)
+	for _, w := range f.waiting {
+		w.released = !w.leader && !h.policy.MayShare(&s.Response, f.req.Header, w.header, w.q)
+	}
+	f.waiting = nil
+	f.valid = s
+	close(f.headed)
+	return true
+}
+
+// detach makes f unknown to who comes after.
+func (f *flight) detach() {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	c.unlistLocked(f)
+	c.mu.Unlock()
+}
+
+// settle is called when the call has ended, and before its readers are told. Or
+// the first of them that is done would take f for abandoned:
+//
+//	A: has the whole answer and leaves; it is the last one
+//	B: finds f no more in the table, and nothing in the store yet
+func (f *flight) settle() {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.over = true
+	c.mu.Unlock()
+}
+
+// close ends f for good: what it brought is stored, or is not.
+func (f *flight) close(stored bool) {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.over, f.ended = true, true
+	free := f.members == 0
+	c.unlistLocked(f)
+	c.mu.Unlock()
+	if free && f.body != nil {
+		f.body.Release()
+	}
+	f.stored = stored
+	close(f.done)
+}

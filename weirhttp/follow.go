@@ -1,0 +1,223 @@
+package weirhttp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/internal/stream"
+)
+
+// follow waits for the answer of f, of which c is a member: as w before there
+// is a head, or as one who came after it with a nil w. If c was not answered
+// then, it may not have the answer.
+func (c *call) follow(f *flight, w *waiter) {
+	h := c.h
+	if w != nil && !w.leader {
+		h.count.waiting.Add(1)
+		defer h.count.waiting.Add(-1)
+	}
+	if !c.awaitHead(f, w) {
+		c.gone()
+		return
+	}
+	defer f.leave()
+	c.receipt.Collapsed = w == nil || !w.leader
+	c.receipt.Queued = f.queued
+	c.receipt.UpstreamStatus = f.upstream
+	switch reader, released := c.share(f, w); {
+	case f.err != nil:
+		c.fail(f.err)
+	case released:
+		h.count.released.Add(1)
+		c.receipt = Receipt{}
+	case f.valid != nil:
+		h.count.validated.Add(1)
+		c.serveStored(f.valid, OutcomeValidated)
+	default:
+		defer reader.Close()
+		c.deliver(f, reader)
+	}
+}
+
+// awaitHead waits until f has a head, or has failed. It reports false if the
+// client has left before.
+func (c *call) awaitHead(f *flight, w *waiter) bool {
+	var info chan early
+	if w != nil {
+		info = w.info
+	}
+	for {
+		select {
+		case <-f.headed:
+			for len(info) > 0 { // sent before the head, and so is told before it
+				e := <-info
+				writeEarly(c.w, c.r, e.status, e.header)
+			}
+			return true
+		case e := <-info:
+			writeEarly(c.w, c.r, e.status, e.header)
+		case <-c.r.Context().Done():
+			if w != nil && f.quit(w) {
+				return false
+			}
+			<-f.headed // it is being judged
+			if w != nil && w.reader != nil {
+				w.reader.Close()
+			}
+			f.leave()
+			return false
+		}
+	}
+}
+
+// share returns c's cursor, or reports that it may not have the answer. Who
+// came after the head is judged here, by the same rule.
+func (c *call) share(f *flight, w *waiter) (r *stream.Reader, released bool) {
+	if w != nil {
+		return w.reader, w.released
+	}
+	if f.err != nil {
+		return nil, false
+	}
+	if f.valid != nil {
+		return nil, !c.h.policy.MayShare(&f.valid.Response, f.req.Header, c.r.Header, c.q)
+	}
+	st := f.resp.At(time.Now(), c.q)
+	if !st.Fresh && !c.q.NoCache || !c.h.policy.MayShare(&f.resp, f.req.Header, c.r.Header, c.q) {
+		return nil, true
+	}
+	if r = f.body.Join(); r == nil {
+		f.detach() // who comes now is better off with a call that can be joined
+	}
+	c.late, c.age = true, st.Age
+	return r, r == nil
+}
+
+// deliver answers c with what f brings, as it comes.
+func (c *call) deliver(f *flight, r *stream.Reader) {
+	if isError(f.resp.Status) && c.mayServeStale() {
+		c.serveStale(errStatus(f.resp.Status))
+		return
+	}
+	c.receipt.Stored = f.resp.Storable
+	c.receipt.TTL = f.resp.Lifetime - f.resp.Age
+	if !f.resp.Storable {
+		c.receipt.Detail = f.resp.Reason
+	}
+	outcome := OutcomeMiss
+	if c.receipt.Collapsed {
+		outcome = OutcomeJoined
+		c.h.count.joined.Add(1)
+	}
+	if (c.q.Range || c.q.Conditional) && f.resp.Status == http.StatusOK && c.r.Method == http.MethodGet {
+		c.deliverPart(f, r, outcome)
+		return
+	}
+	dst := c.w.Header()
+	c.copyHead(f)
+	if c.r.Method == http.MethodHead {
+		if n := f.length; n >= 0 {
+			dst["Content-Length"] = []string{strconv.FormatInt(n, 10)}
+		}
+		c.writeHead(outcome, f.resp.Status)
+		return
+	}
+	c.writeHead(outcome, f.resp.Status)
+	if err := c.copy(r); err != nil {
+		c.brokenBy(err)
+		return
+	}
+	<-f.done // its call has ended: who has an answer whole finds it stored
+	copyTrailers(c.w, f.header, f.body.Trailer())
+}
+
+// copyHead sets the fields of f's answer, and for who came after its head how
+// old that is (RFC 9111 section 4).
+func (c *call) copyHead(f *flight) {
+	copyFields(c.w.Header(), f.header)
+	if c.late {
+		c.w.Header()["Age"] = []string{strconv.FormatInt(int64(c.age/time.Second), 10)}
+	}
+}
+
+// copy writes to the client what r brings, and flushes whenever there is no
+// more for the moment. It returns nil at the end of a whole body.
+func (c *call) copy(r *stream.Reader) error {
+	flusher := http.NewResponseController(c.w)
+	if !r.Ready() {
+		_ = flusher.Flush() // the head; its body may be long in coming
+	}
+	for {
+		p, err := r.Next(c.r.Context())
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := c.w.Write(p); err != nil {
+			return errClient{err}
+		}
+		if !r.Ready() {
+			_ = flusher.Flush() // who cannot flush sends at the end
+		}
+	}
+}
+
+// deliverPart waits for the whole body, and evaluates against it what c asks
+// for: a range, or a condition. A body that is too big for that is not for c.
+func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
+	var whole bytes.Buffer
+	for {
+		p, err := r.Next(c.r.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || int64(whole.Len()+len(p)) > c.h.o.MaxObject {
+			if err != nil && !errors.Is(err, stream.ErrLagged) {
+				c.fail(err)
+			} else {
+				c.rounds = maxRounds
+			}
+			return
+		}
+		whole.Write(p)
+	}
+	c.copyHead(f)
+	c.serveContent(outcome, whole.Bytes())
+}
+
+// errClient is that the client does not take its answer.
+type errClient struct{ error }
+
+// brokenBy ends an answer that cannot be completed.
+func (c *call) brokenBy(err error) {
+	if errors.As(err, new(errClient)) || c.r.Context().Err() != nil {
+		c.h.count.left.Add(1)
+	} else if errors.Is(err, stream.ErrLagged) {
+		c.h.count.lagged.Add(1)
+	}
+	c.broken(err)
+}
+
+// cutOff counts an answer of c's own call that broke off: because of the
+// client, or of the handler.
+func (c *call) cutOff() {
+	if c.r.Context().Err() != nil {
+		c.h.count.left.Add(1)
+	} else {
+		c.h.count.broken.Add(1)
+	}
+}
+
+// broken ends an answer whose head was written so that the client sees that it
+// is not whole (H5). It does not return.
+func (c *call) broken(err error) {
+	c.receipt.Err = err
+	c.report(c.receipt.Outcome)
+	breakOff(c.w, c.r)
+}

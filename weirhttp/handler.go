@@ -1,0 +1,220 @@
+package weirhttp
+
+import (
+	"context"
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/limit"
+)
+
+// A Handler is a shared cache, a coalescer and a limiter before another
+// handler. Make one with [New], and Close it when its server has ended. It is
+// safe for concurrent use.
+type Handler struct {
+	next   http.Handler
+	o      Options // with defaults
+	cache  *Cache
+	policy rfc9111.Policy
+	name   string   // as Cache-Status has it
+	vary   []string // what the policy keeps apart
+	seed   maphash.Seed
+	keyed  rfc9111.Credentials // those that the policy compares
+	// ignores: the policy takes something out of requests.
+	ignores bool
+
+	open       context.Context // until Close
+	close      context.CancelFunc
+	flying     sync.WaitGroup  // calls that no request owns
+	refreshing sync.WaitGroup  // of these, refreshes
+	refreshes  context.Context // until StopRefreshing, or Close
+	rest       context.CancelFunc
+	background atomic.Int64 // of these, refreshes
+	count      counters
+	shadow     *shadow // of observe mode, else nil
+}
+
+// New returns a Handler before next. The error joins an *OptionError for every
+// option that is out of bounds.
+func New(next http.Handler, o Options) (*Handler, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
+		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0,
+	}
+	h.open, h.close = context.WithCancel(context.Background())
+	h.refreshes, h.rest = context.WithCancel(h.open)
+	h.vary = slices.Clone(o.Policy.Vary)
+	for _, name := range o.Policy.VaryCookies {
+		h.vary = append(h.vary, "cookie:"+name)
+	}
+	slices.Sort(h.vary)
+	h.keyed = h.policy.Apart()
+	if o.Observe {
+		h.shadow = newShadow()
+	}
+	return h, nil
+}
+
+// ServeHTTP answers r.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.count.requests.Add(1)
+	if h.o.Observe {
+		h.observe(w, r)
+		return
+	}
+	if h.o.Door != nil && !h.atTheDoor(w, r) {
+		return
+	}
+	r = endToEnd(r)
+	q := h.policy.ReadRequest(r.Header)
+	if !concerns(r) || q.Upgrade || q.Streams || q.Expect {
+		h.pass(w, r, q)
+		return
+	}
+	if h.ignores && h.policy.Forward(r.Header, true) {
+		r = r.Clone(r.Context())
+		h.policy.Forward(r.Header, false)
+		q = h.policy.ReadRequest(r.Header)
+	}
+	key := responses.Key{Scheme: h.scheme(r), Host: r.Host, Target: target(r)}
+	s, u := h.find(key, r, q, time.Now())
+	switch {
+	case u.fresh:
+		h.hit(w, r, q, key, s, u)
+	case u.swr:
+		h.staleHit(w, r, q, key, s, u)
+	default:
+		h.miss(w, r, q, key, s)
+	}
+}
+
+// miss answers r, for which s is stored but of no use as it is, or nil.
+func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored) {
+	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, demand: admit.Of(r.Context(), h.o.Limiter)}
+	if h.o.Priority != nil {
+		c.demand.Priority = h.o.Priority(r)
+	}
+	if s == nil {
+		_, c.varied = h.cache.store.Vary(key)
+		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Get(key, r.Header) != nil
+	}
+	c.run()
+}
+
+// concerns reports whether r concerns the cache: a GET or HEAD without a body.
+// In a server, a length of 0 says that there is none; over HTTP/2 Body is
+// something else than http.NoBody even so.
+func concerns(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
+}
+
+func (h *Handler) scheme(r *http.Request) string {
+	if h.o.Scheme != nil {
+		return h.o.Scheme(r)
+	}
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// Close cancels the calls that are in flight, also those that refresh what is
+// stored, and waits for them until ctx ends. After it fresh answers are still
+// served, and what wants a call that could be shared gets 503. It returns the
+// cause of ctx if that ended first.
+func (h *Handler) Close(ctx context.Context) error {
+	h.cache.mu.Lock()
+	h.close() // who has not started a flight by now, which is done under this lock, does not any more
+	h.cache.mu.Unlock()
+	return waited(ctx, &h.flying)
+}
+
+// StopRefreshing cancels the calls in the background that refresh what is
+// stored, starts no more of them, and waits for them until ctx ends: it is for
+// the time in which a server answers its last requests. It returns the cause of
+// ctx if that ended first.
+func (h *Handler) StopRefreshing(ctx context.Context) error {
+	h.cache.mu.Lock()
+	h.rest()
+	h.cache.mu.Unlock()
+	return waited(ctx, &h.refreshing)
+}
+
+func waited(ctx context.Context, calls *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { // ends with the calls
+		calls.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// atTheDoor reports whether r may come in, and answers it if not (H13).
+func (h *Handler) atTheDoor(w http.ResponseWriter, r *http.Request) bool {
+	err := h.o.Door.Admit(r, w.Header())
+	if err == nil {
+		return true
+	}
+	h.count.door.Add(1)
+	h.event(Event{Kind: EventRefused, Request: r, Status: http.StatusTooManyRequests, Err: err})
+	if rw, ok := w.(ReceiptWriter); ok {
+		rw.SetReceipt(Receipt{Outcome: OutcomeRefused, Err: err})
+	}
+	if t, ok := w.(interface{ takeError(error) }); ok { // a Transport returns it
+		t.takeError(err)
+		return false
+	}
+	ClientError(w, r, err)
+	return false
+}
+
+func (h *Handler) event(e Event) {
+	if h.o.Observer != nil {
+		h.o.Observer.Event(e)
+	}
+}
+
+// failed counts a call that has brought no answer.
+func (h *Handler) failed(r *http.Request, err error) {
+	h.count.failed.Add(1)
+	h.event(Event{Kind: EventFailed, Request: r, Err: err})
+}
+
+// delayed counts the time that a call has waited for admission.
+func (h *Handler) delayed(d time.Duration) {
+	if d >= time.Millisecond { // less is the way through the limiter
+		h.count.queued.Add(1)
+		h.count.waited.Add(int64(d))
+	}
+}
+
+// outcome is what a limiter is told of a call that ended with that status, and
+// err.
+func outcome(status int, err error) limit.Outcome {
+	switch {
+	case err == nil && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests && status != http.StatusGatewayTimeout:
+		return limit.Success
+	case err == nil, isTimeout(err):
+		return limit.Dropped
+	}
+	return limit.Ignored
+}

@@ -1,0 +1,84 @@
+package weirhttp
+
+import (
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// maxLessons is how many keys are remembered that something was learned about.
+const maxLessons = 16384
+
+// A lesson is what earlier answers have taught about a key (H7). It is never
+// changed, but replaced.
+type lesson struct {
+	soloUntil  time.Time           // its answers cannot be shared: nobody waits for another's
+	alikeUntil time.Time           // its answers are shared among alike requests only: only those wait for each other
+	admits     rfc9111.Credentials // requests with these may join (H3)
+	// Requests with these may not join, though something stored says so.
+	denies      rfc9111.Credentials
+	deniesUntil time.Time
+	vary        []string // what its answers were kept apart by
+}
+
+// lessons are those of a Cache. They do not count in its bytes: there are at
+// most maxLessons, of the size of a URL.
+type lessons struct {
+	byKey *otter.Cache[responses.Key, *lesson]
+}
+
+func newLessons() *lessons {
+	return &lessons{otter.Must(&otter.Options[responses.Key, *lesson]{MaximumSize: maxLessons})}
+}
+
+var nothingLearned lesson
+
+// of returns what is known about key, never nil.
+func (l *lessons) of(key responses.Key) *lesson {
+	if v, ok := l.byKey.GetIfPresent(key); ok {
+		return v
+	}
+	return &nothingLearned
+}
+
+// learn notes what the head of an answer says about its key. Under a flight's
+// turn it is called before anybody is released, so that they find it.
+func (l *lessons) learn(key responses.Key, r *rfc9111.Response, now time.Time, relearn time.Duration) {
+	old := l.of(key)
+	next := lesson{admits: old.admits, vary: old.vary}
+	switch r.Reason {
+	case rfc9111.ReasonRequestNoStore:
+		return // the client said so, not the origin
+	case rfc9111.ReasonAuthorization, rfc9111.ReasonCookie:
+		// It is not for others because of who asked. Those without credentials
+		// may share what they get.
+		next = *old
+		next.denies = ^r.Admits & (rfc9111.Authorization | rfc9111.Cookie)
+		next.deniesUntil = now.Add(relearn)
+		next.admits &^= next.denies
+		l.byKey.Set(cloned(key), &next)
+		return
+	}
+	switch r.Sharing {
+	case rfc9111.Nobody:
+		next.soloUntil = now.Add(relearn)
+	case rfc9111.Alike:
+		next.alikeUntil = now.Add(relearn)
+	case rfc9111.Anyone:
+		next.admits = r.Admits
+	}
+	if r.Sharing != rfc9111.Nobody {
+		next.vary = r.Vary
+	}
+	if old == &nothingLearned && next.empty() {
+		return
+	}
+	l.byKey.Set(cloned(key), &next)
+}
+
+func (l lesson) empty() bool {
+	return l.soloUntil.IsZero() && l.alikeUntil.IsZero() && l.admits == 0 && len(l.vary) == 0
+}

@@ -1,0 +1,345 @@
+package weirhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/limit"
+)
+
+// Bounds of observe mode.
+const (
+	maxObserved = 65536 // answers whose digests are remembered
+	// queueObserved is how many calls beyond the limit count as queued. Those
+	// beyond that would have been refused.
+	queueObserved = 1024
+)
+
+// errDiffered is what an Observer is told of an answer that would have been
+// shared with somebody who got another.
+var errDiffered = errors.New("weirhttp: the answer differs from the one that would have been shared")
+
+// A shadow is what observe mode knows (H22): what would be stored and in
+// flight, as digests. Nothing that it knows is ever sent to anybody.
+type shadow struct {
+	seed   maphash.Seed
+	stored *otter.Cache[responses.Key, *observed]
+	over   atomic.Int64 // calls that run beyond the limit
+
+	mu    sync.Mutex
+	calls map[responses.Key][]*observed // guarded by mu; those that a newcomer would join
+
+	hits, joined, compared, differed, queued, refused, door atomic.Uint64
+}
+
+// observed is an answer that would be shared, and what is compared.
+type observed struct {
+	group  group
+	header http.Header // of the request that led to it
+
+	void bool // guarded by shadow.mu: invalidated since it began
+
+	// written before head is closed
+	resp rfc9111.Response
+	head chan struct{}
+	// written before done is closed
+	sum  uint64
+	ok   bool // it is whole
+	done chan struct{}
+}
+
+func newShadow() *shadow {
+	return &shadow{
+		seed:   maphash.MakeSeed(),
+		stored: otter.Must(&otter.Options[responses.Key, *observed]{MaximumSize: maxObserved}),
+		calls:  make(map[responses.Key][]*observed),
+	}
+}
+
+func (s *shadow) stats() ObserveStats {
+	return ObserveStats{
+		Hits: s.hits.Load(), Joined: s.joined.Load(), Compared: s.compared.Load(), Differed: s.differed.Load(),
+		Queued: s.queued.Load(), Refused: s.refused.Load(), Door: s.door.Load(),
+	}
+}
+
+// observe hands r on as it is, and works out what would have become of it.
+func (h *Handler) observe(w http.ResponseWriter, r *http.Request) {
+	s := h.shadow
+	if h.o.Door != nil && h.o.Door.Admit(r, make(http.Header)) != nil {
+		s.door.Add(1)
+	}
+	q := h.policy.ReadRequest(r.Header)
+	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now()}
+	o.sum.SetSeed(s.seed)
+	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && !q.Streams && !q.Range && !q.Conditional && !q.NoStore {
+		o.place()
+	}
+	if o.hit == nil && o.joins == nil {
+		defer h.wouldAdmit(r)()
+	}
+	h.count.calls.Add(1)
+	h.count.inFlight.Add(1)
+	defer h.count.inFlight.Add(-1)
+	returned := false
+	defer func() { o.end(returned) }() // a panic goes its way
+	h.next.ServeHTTP(o, r)
+	returned = true
+}
+
+// wouldAdmit counts what would have become of a call at the limiter, and
+// returns what ends it. It asks as a background call, which never waits.
+func (h *Handler) wouldAdmit(r *http.Request) func() {
+	s := h.shadow
+	p, err := h.o.Limiter.Acquire(limit.ContextWithPriority(context.WithoutCancel(r.Context()), limit.Background))
+	if err == nil {
+		return func() { p.Release(limit.Ignored) }
+	}
+	var refusal *limit.Error
+	if over := s.over.Add(1); over > queueObserved || errors.As(err, &refusal) && refusal.Reason == limit.RateExceeded {
+		s.refused.Add(1)
+	} else {
+		s.queued.Add(1)
+	}
+	return func() { s.over.Add(-1) }
+}
+
+// An observation is one request in observe mode, and the ResponseWriter that
+// looks at its answer.
+type observation struct {
+	http.ResponseWriter
+	h    *Handler
+	r    *http.Request
+	q    rfc9111.Request
+	sent time.Time
+
+	asked *http.Request // r without what the policy ignores
+	key   responses.Key
+	hit   *observed // would have been answered with it
+	joins *observed // would have waited for it
+	leads *observed // would have started it
+
+	status int
+	size   int64 // of the body
+	fin    bool  // its end is the connection's
+	sum    maphash.Hash
+	failed bool
+}
+
+var _ exchange.Sink = (*observation)(nil)
+
+// place works out where the request would stand.
+func (o *observation) place() {
+	h, s := o.h, o.h.shadow
+	o.asked = o.r
+	if h.ignores && h.policy.Forward(o.r.Header, true) {
+		o.asked = o.r.Clone(o.r.Context())
+		h.policy.Forward(o.asked.Header, false)
+		o.q = h.policy.ReadRequest(o.asked.Header)
+	}
+	o.key = responses.Key{Scheme: h.scheme(o.r), Host: o.r.Host, Target: target(o.r)}
+	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
+	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && e.resp.At(o.sent, o.q).Fresh &&
+		h.policy.MayShare(&e.resp, e.header, o.asked.Header, o.q) {
+		o.hit = e
+		return
+	}
+	if c.alone() {
+		return
+	}
+	g := c.group()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.calls[o.key] {
+		if e.group == g {
+			o.joins = e
+			return
+		}
+	}
+	o.leads = &observed{group: g, header: o.asked.Header, head: make(chan struct{}), done: make(chan struct{})}
+	o.key = cloned(o.key)
+	s.calls[o.key] = append(s.calls[o.key], o.leads)
+}
+
+// Unwrap is for http.ResponseController.
+func (o *observation) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+// WriteHeader writes the head, and decides what would be done with it.
+func (o *observation) WriteHeader(status int) {
+	if o.status != 0 {
+		return
+	}
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		o.status = status
+		_, _ = fmt.Fprint(&o.sum, status)
+		o.headed()
+		if rw, ok := o.ResponseWriter.(ReceiptWriter); ok {
+			rw.SetReceipt(Receipt{Outcome: OutcomePass, UpstreamStatus: status, Detail: "observe"})
+		}
+		if _, ok := o.Header()["Content-Type"]; !ok {
+			o.Header()["Content-Type"] = nil
+		}
+	}
+	o.ResponseWriter.WriteHeader(status)
+}
+
+func (o *observation) headed() {
+	h := o.h
+	scheme, own := h.scheme(o.r), *o.r
+	own.RequestURI = target(o.r)
+	for _, t := range rfc9111.Invalidates(&own, scheme, o.status, o.Header()) {
+		h.shadow.invalidate(responses.Key{Scheme: scheme, Host: o.r.Host, Target: t})
+	}
+	if o.leads == nil {
+		return
+	}
+	now := time.Now()
+	resp := o.h.policy.Read(o.asked, o.q, o.status, o.Header(), o.sent, now)
+	if length, _ := strconv.ParseInt(o.Header().Get("Content-Length"), 10, 64); isStream(o.Header()) || length > h.o.MaxObject {
+		resp.Sharing, resp.Storable = rfc9111.Nobody, false
+	}
+	resp.Storable = resp.Storable && !o.fin
+	o.h.cache.lessons.learn(o.key, &resp, now, o.h.o.Relearn)
+	o.leads.resp = resp
+	close(o.leads.head)
+	if !resp.Storable || !resp.Explicit {
+		o.h.shadow.forget(o.key, o.leads)
+	}
+}
+
+// Write writes a piece of the body.
+func (o *observation) Write(p []byte) (int, error) {
+	if o.status == 0 {
+		o.WriteHeader(http.StatusOK)
+	}
+	_, _ = o.sum.Write(p)
+	o.size += int64(len(p))
+	return o.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (o *observation) FlushError() error {
+	if o.status == 0 {
+		o.WriteHeader(http.StatusOK)
+	}
+	return http.NewResponseController(o.ResponseWriter).Flush()
+}
+
+// Flush is [http.Flusher].
+func (o *observation) Flush() { _ = o.FlushError() }
+
+// Fail is of [exchange.Sink].
+func (o *observation) Fail(err error) {
+	if o.status != 0 || o.failed {
+		return
+	}
+	o.failed = true
+	o.h.failed(o.r, err)
+	if o.r.Context().Err() == nil {
+		name := ""
+		if o.h.o.Gateway {
+			name = o.h.name
+		}
+		answerTo(err, false, o.h.o.Gateway).write(o.ResponseWriter, o.r, name)
+	}
+}
+
+// CloseDelimited is of [exchange.Sink].
+func (o *observation) CloseDelimited() { o.fin = true }
+
+// end compares the answer with the one that would have been given.
+func (o *observation) end(returned bool) {
+	if returned && o.status == 0 && !o.failed {
+		o.WriteHeader(http.StatusOK)
+	}
+	whole := returned && !o.failed
+	s, sum := o.h.shadow, o.sum.Sum64()
+	switch {
+	case o.hit != nil:
+		s.hits.Add(1)
+		o.compare(o.hit, sum, whole)
+	case o.leads != nil:
+		defer s.forget(o.key, o.leads)
+		if o.status == 0 {
+			close(o.leads.head) // with nothing that could be shared
+		}
+		o.leads.sum, o.leads.ok = sum, whole
+		close(o.leads.done)
+		if whole && o.leads.resp.Storable && o.size <= o.h.o.MaxObject && !o.h.o.NoStore {
+			s.keep(o.key, o.leads)
+		}
+	case o.joins != nil:
+		go o.joined(sum, whole) // which ends when the call does that it would have waited for
+	}
+}
+
+// joined compares the answer with that of the call that o would have joined, if
+// it could have been shared.
+func (o *observation) joined(sum uint64, whole bool) {
+	<-o.joins.done
+	if o.h.policy.MayShare(&o.joins.resp, o.joins.header, o.asked.Header, o.q) {
+		o.h.shadow.joined.Add(1)
+		o.compare(o.joins, sum, whole)
+	}
+}
+
+func (o *observation) compare(e *observed, sum uint64, whole bool) {
+	if !whole || !e.ok {
+		return
+	}
+	s := o.h.shadow
+	s.compared.Add(1)
+	if sum != e.sum {
+		s.differed.Add(1)
+		o.h.event(Event{Kind: EventDiffered, Request: o.r, Status: o.status, Err: errDiffered})
+	}
+}
+
+// keep is what storing is.
+func (s *shadow) keep(key responses.Key, e *observed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !e.void {
+		s.stored.Set(key, e)
+	}
+}
+
+// invalidate forgets what is stored under key, and what is about to be.
+func (s *shadow) invalidate(key responses.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.calls[key] {
+		e.void = true
+	}
+	delete(s.calls, key)
+	s.stored.Invalidate(key)
+}
+
+func (s *shadow) forget(key responses.Key, e *observed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls[key]
+	for i := range calls {
+		if calls[i] == e {
+			calls = append(calls[:i:i], calls[i+1:]...)
+			break
+		}
+	}
+	if len(calls) == 0 {
+		delete(s.calls, key)
+	} else {
+		s.calls[key] = calls
+	}
+}

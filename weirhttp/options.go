@@ -1,0 +1,190 @@
+package weirhttp
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// Options configure a Handler or a Transport. The zero Options are safe: the
+// origin is obeyed in what is stored and shared, and 256 calls run at once.
+type Options struct {
+	// Name is who we are in Cache-Status (RFC 9211), Proxy-Status and Stats.
+	// Empty means "weir". It must be a token or a string of printable ASCII.
+	Name string
+	// Cache is where responses are stored and flights are found, to be shared by
+	// handlers that answer for the same URLs. nil means one of its own, with
+	// 64 MiB.
+	Cache *Cache
+	// Policy says what may be stored and for how long, beside the origin.
+	Policy Policy
+
+	// NoStore stores nothing.
+	NoStore bool
+	// NoCoalescing starts a call for each miss.
+	NoCoalescing bool
+	// FinishAbandoned lets a call whose last client has left run to its end and
+	// be stored, instead of cancelling it.
+	FinishAbandoned bool
+	// Observe shares, stores and refuses nothing. It counts what would have been
+	// shared and refused, and compares the bodies that would have been shared,
+	// see [ObserveStats].
+	Observe bool
+
+	// Door lets clients in, before anything else. nil lets everybody in.
+	Door *Door
+	// Limiter stands where a call to the next handler starts. nil means a
+	// limit.Concurrency of 256 with its default queue. Give limit.All() for
+	// none.
+	Limiter limit.Limiter
+	// Streams is the limiter of upgrades and event streams, which are held for
+	// long. nil means a limit.Concurrency of 1024 without a queue.
+	Streams limit.Limiter
+	// Priority tells the class of a request in Limiter's queue. nil means what
+	// the request's context says, and Normal.
+	Priority func(*http.Request) limit.Priority
+
+	// MaxObject is the size up to which a body is stored, and kept from its
+	// first byte for those who join. 0 means 8 MiB, at most half of the Cache.
+	MaxObject int64
+	// Window is how much of a bigger body is kept while it passes. 0 means 4 MiB.
+	Window int64
+	// RefreshAhead is the share of the freshness lifetime, counted from its end,
+	// in which a hit starts a refresh in the background, at most once for each
+	// response that was hit RefreshHits times. 0 means off, at most 0.9.
+	RefreshAhead float64
+	// RefreshHits is how many hits make a response hot. 0 means 2.
+	RefreshHits int
+	// Relearn is how long a key whose answers cannot be shared is remembered:
+	// its requests do not wait for each other until then. 0 means 10 s.
+	Relearn time.Duration
+
+	// HeadTimeout bounds the time from the start of a call to its final head. As
+	// long as the body of the request moves, it starts anew. 0 means 60 s,
+	// negative means none.
+	HeadTimeout time.Duration
+	// IdleTimeout bounds the time without progress in a body. 0 means 60 s,
+	// negative means none. It is the only one for event streams and upgrades.
+	IdleTimeout time.Duration
+
+	// Scheme tells what the client used, "http" or "https". nil means by whether
+	// the request came over TLS.
+	Scheme func(*http.Request) string
+	// ReceiptKey puts the key into Cache-Status. NoReceipt leaves the field out.
+	ReceiptKey, NoReceipt bool
+	// Gateway answers failures of the next handler (a panic, no answer) with
+	// 502 instead of 500.
+	Gateway bool
+	// Observer is told what happens, nil costs nothing.
+	Observer Observer
+}
+
+// An Observer is told what happens beside the answers, which carry a [Receipt].
+// Its methods are called on the goroutine that it happens on, and must return
+// soon. They may be called at the same time.
+type Observer interface {
+	// Event tells of e.
+	Event(e Event)
+}
+
+// An Event is something that happened.
+type Event struct {
+	Kind    EventKind
+	Request *http.Request // must not be changed or kept; nil where there is none
+	Status  int
+	Err     error
+}
+
+// An EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventRefused  EventKind = 1 + iota // a request was refused; Err says by what
+	EventFailed                        // a call failed without an answer
+	EventPanicked                      // the next handler panicked; Err is a *flight.PanicError
+	EventDiffered                      // in observe mode, an answer that would have been shared differed
+	EventStale                         // a stale answer was given because of Err
+)
+
+// Client tells who a client is, for a [Door]: an address.
+type Client func(*http.Request) netip.Addr
+
+// Defaults and bounds of Options.
+const (
+	DefaultConcurrency = 256
+	DefaultStreams     = 1024
+	DefaultMaxObject   = 8 << 20
+	DefaultWindow      = 4 << 20
+	DefaultRelearn     = 10 * time.Second
+	DefaultTimeout     = 60 * time.Second
+	maxRefreshAhead    = 0.9
+)
+
+// Validate returns all faults of o at once, joined by errors.Join, each an
+// *OptionError, or nil. New calls it.
+func (o Options) Validate() error {
+	var faults []error
+	check := func(ok bool, field string, value any, bound string) {
+		if !ok {
+			faults = append(faults, &OptionError{"Options." + field, value, bound})
+		}
+	}
+	const duration = "0 or more"
+	p := o.Policy
+	check(printable(o.Name), "Name", o.Name, "printable ASCII")
+	check(p.TTL >= 0, "Policy.TTL", p.TTL, duration)
+	check(!p.Force || p.TTL > 0, "Policy.Force", p.Force, "set with a TTL only")
+	check(p.Heuristic >= 0 && p.Heuristic <= 1, "Policy.Heuristic", p.Heuristic, "from 0 to 1")
+	check(p.MaxHeuristic >= 0, "Policy.MaxHeuristic", p.MaxHeuristic, duration)
+	check(p.StaleWhileRevalidate >= 0, "Policy.StaleWhileRevalidate", p.StaleWhileRevalidate, duration)
+	check(p.StaleIfError >= 0, "Policy.StaleIfError", p.StaleIfError, duration)
+	check(p.StaleOffline >= 0, "Policy.StaleOffline", p.StaleOffline, duration)
+	check(o.MaxObject >= 0, "MaxObject", o.MaxObject, duration)
+	check(o.Window >= 0, "Window", o.Window, duration)
+	check(o.RefreshAhead >= 0 && o.RefreshAhead <= maxRefreshAhead, "RefreshAhead", o.RefreshAhead, "from 0 to 0.9")
+	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
+	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
+	return errors.Join(faults...)
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// withDefaults returns o with everything set.
+func (o Options) withDefaults() (Options, error) {
+	var err error
+	o.Name = cmp.Or(o.Name, "weir")
+	if o.Cache == nil {
+		if o.Cache, err = NewCache(DefaultCacheBytes); err != nil {
+			return o, err
+		}
+	}
+	if o.Limiter == nil {
+		if o.Limiter, err = limit.NewConcurrency(limit.ConcurrencyOptions{Name: o.Name, Limit: DefaultConcurrency}); err != nil {
+			return o, err
+		}
+	}
+	if o.Streams == nil {
+		if o.Streams, err = limit.NewConcurrency(limit.ConcurrencyOptions{Name: "streams", Limit: DefaultStreams, Queue: -1}); err != nil {
+			return o, err
+		}
+	}
+	o.MaxObject = min(cmp.Or(o.MaxObject, DefaultMaxObject), o.Cache.bytes/2)
+	o.Window = cmp.Or(o.Window, DefaultWindow)
+	o.RefreshHits = cmp.Or(o.RefreshHits, 2)
+	o.Relearn = cmp.Or(o.Relearn, DefaultRelearn)
+	o.HeadTimeout = cmp.Or(o.HeadTimeout, DefaultTimeout)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultTimeout)
+	return o, nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package weirhttp_test
+
+const raceEnabled = false

@@ -1,0 +1,54 @@
+package weirhttp
+
+import (
+	"net/http"
+	"time"
+)
+
+// A Receipt tells what became of one request (H21). A ResponseWriter that has a
+// method SetReceipt(Receipt) is given it before the head is written, and again
+// at the end of what was forwarded.
+type Receipt struct {
+	// Outcome is how it was answered.
+	Outcome Outcome
+	// Forwarded says why it was not answered from the store: a fwd parameter of
+	// RFC 9211 such as "uri-miss", "stale", "bypass"; empty on a hit.
+	Forwarded string
+	// Detail says more, such as why it was not stored. It is never built from
+	// what clients or the origin sent.
+	Detail string
+	// Collapsed: the answer of a call that another request had started.
+	Collapsed bool
+	// Stored: the answer is kept.
+	Stored bool
+	// Status of the origin's answer, 0 without one.
+	UpstreamStatus int
+	// TTL is what is left of the freshness, negative for a stale answer.
+	TTL time.Duration
+	// Queued is how long it waited for admission.
+	Queued time.Duration
+	// Err is why it was refused, failed, or answered with a stale response.
+	Err error
+}
+
+// An Outcome is how a request was answered.
+type Outcome uint8
+
+// The outcomes.
+const (
+	outcomeNone      Outcome = iota // not yet
+	OutcomePass                     // passed on, as it concerns no cache
+	OutcomeMiss                     // by a call of its own
+	OutcomeJoined                   // by a call that another had started
+	OutcomeHit                      // from the store, fresh
+	OutcomeStale                    // from the store, stale
+	OutcomeValidated                // from the store, after the origin said that it holds
+	OutcomeRefused                  // not at all: a limit
+	OutcomeFailed                   // not at all: the call failed
+)
+
+// ReceiptWriter is what a ResponseWriter implements to be given a Receipt.
+type ReceiptWriter interface {
+	http.ResponseWriter
+	SetReceipt(Receipt)
+}

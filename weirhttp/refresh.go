@@ -1,0 +1,69 @@
+package weirhttp
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/limit"
+)
+
+// refreshRetry is how long after a refresh has begun the next may, if it did
+// not store anything.
+const refreshRetry = time.Second
+
+// refreshFrom returns the instant from which a hit on s starts a refresh: the
+// end of its freshness, or with RefreshAhead some time before, up to a tenth of
+// that share later, so that those that were stored together do not fall due
+// together.
+func (h *Handler) refreshFrom(s *responses.Stored) time.Time {
+	left := s.Lifetime - s.Age
+	if h.o.RefreshAhead > 0 && left > 0 {
+		ahead := h.o.RefreshAhead * (1 - rand.Float64()/10)
+		left -= time.Duration(float64(s.Lifetime) * ahead)
+	}
+	return s.Received.Add(max(left, 0))
+}
+
+// refreshAhead starts a refresh of s, which is fresh, if it is due and s is hot.
+func (h *Handler) refreshAhead(key responses.Key, r *http.Request, q rfc9111.Request, s *responses.Stored) {
+	if s.Hits.Add(1) < uint64(h.o.RefreshHits) { //nolint:gosec // validated to be positive
+		return
+	}
+	if now := time.Now(); now.UnixNano() >= s.Refresh.Load() {
+		h.refresh(key, r, q, s, now)
+	}
+}
+
+// refresh starts a call in the background that brings s up to date, unless one
+// has begun lately. It is for those only who may see s.
+func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request, s *responses.Stored, now time.Time) {
+	due := s.Refresh.Load()
+	if now.UnixNano() < due || !s.Refresh.CompareAndSwap(due, now.Add(refreshRetry).UnixNano()) {
+		return // the one who moves it makes the call
+	}
+	c := &call{h: h, r: r, q: q, key: key, stale: s}
+	c.q.Conditional, c.q.Range = false, false // the call is for the store, not for r
+	g := c.group()
+	h.cache.mu.Lock()
+	f := h.cache.findLocked(key, g)
+	if f != nil || h.background.Load() >= maxBackground || h.refreshes.Err() != nil {
+		h.cache.mu.Unlock()
+		return
+	}
+	h.background.Add(1)
+	h.refreshing.Add(1)
+	f = h.newFlightLocked(c, g)
+	f.pinned, f.asks = true, admit.Demand{Priority: limit.Background}
+	h.cache.mu.Unlock()
+	h.count.refreshes.Add(1)
+	get := *r
+	get.Method = http.MethodGet // r may be a HEAD
+	f.start(&get)
+}
+
+// maxBackground is how many calls may run in the background for one Handler.
+const maxBackground = 64

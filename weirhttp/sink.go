@@ -1,0 +1,210 @@
+package weirhttp
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/internal/exchange"
+)
+
+var _ exchange.Sink = (*sink)(nil)
+
+// maxPending is how much of a body is held back until its handler flushes, or
+// returns: then its length is known. net/http does so too.
+const maxPending = 2048
+
+// A receiver is where the answer goes that a handler writes into a sink.
+type receiver interface {
+	// early passes an answer with a status of 1xx on.
+	early(status int, h http.Header)
+	// head is called once, with the fields of the final answer, which are not
+	// changed any more, and the length of the body, -1 if it is not known.
+	head(status int, h http.Header, length int64)
+	// data is called with what belongs to the body, in order.
+	data(p []byte) error
+	// flush says that more may be long in coming.
+	flush()
+}
+
+// A sink is the ResponseWriter of the next handler. It keeps the rules of one:
+// what was declared is what is sent. It is used by one goroutine.
+type sink struct {
+	to     receiver
+	method string
+
+	header  http.Header
+	fixed   http.Header // what it was at WriteHeader: the head of the answer
+	status  int         // of the final answer, 0 before WriteHeader
+	pending []byte      // of the body, while the head is held back
+	headed  bool        // the head was handed on
+	length  int64       // as declared, -1 without
+	written int64
+	noBody  bool // the answer has none, whatever is written
+	fin     bool // its end will be the connection's
+
+	err  error       // of Fail, or of who reads
+	idle *time.Timer // ends the call when it makes no progress, nil without
+	wait time.Duration
+	got  *time.Timer // ends the call when there is no head in time
+}
+
+func newSink(to receiver, method string) *sink {
+	return &sink{to: to, method: method, header: make(http.Header), length: -1}
+}
+
+// Header returns the fields of the answer, and then its trailers.
+func (s *sink) Header() http.Header { return s.header }
+
+// WriteHeader takes the status. With 1xx it may be called again.
+func (s *sink) WriteHeader(status int) {
+	switch {
+	case s.status != 0 || s.err != nil:
+		return // as net/http has it, which logs it
+	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+		s.to.early(status, s.header.Clone())
+		return
+	}
+	s.status = status
+	s.fixed = s.header.Clone() // the handler may go on to change its own, for trailers
+	s.noBody = s.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+	if n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
+		s.length = n
+	}
+	if s.length > maxPending || s.noBody {
+		s.handOn() // nothing is won by waiting
+	}
+}
+
+// handOn hands the head on, and what was held back after it.
+func (s *sink) handOn() {
+	if s.headed {
+		return
+	}
+	s.headed = true
+	if s.got != nil {
+		s.got.Stop()
+	}
+	if s.idle != nil {
+		s.idle.Reset(s.wait)
+	}
+	s.to.head(s.status, s.fixed, s.length)
+	if len(s.pending) > 0 {
+		s.hand(s.pending)
+		s.pending = nil
+	}
+}
+
+// hand hands a piece of the body on. Time that the readers take is not the
+// handler's.
+func (s *sink) hand(p []byte) {
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if err := s.to.data(p); err != nil {
+		s.err = err
+	}
+	if s.idle != nil {
+		s.idle.Reset(s.wait)
+	}
+}
+
+// Write takes a piece of the body.
+func (s *sink) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.status == 0 {
+		s.WriteHeader(http.StatusOK)
+	}
+	if s.noBody {
+		if s.method == http.MethodHead {
+			return len(p), nil
+		}
+		return 0, http.ErrBodyNotAllowed
+	}
+	if s.length >= 0 && s.written+int64(len(p)) > s.length {
+		return 0, http.ErrContentLength
+	}
+	s.written += int64(len(p))
+	if !s.headed && len(s.pending)+len(p) <= maxPending {
+		s.pending = append(s.pending, p...)
+		return len(p), nil
+	}
+	s.handOn()
+	s.hand(p)
+	return len(p), s.err
+}
+
+// Flush is [http.Flusher].
+func (s *sink) Flush() {
+	if s.err != nil {
+		return
+	}
+	if s.status == 0 {
+		s.WriteHeader(http.StatusOK)
+	}
+	s.handOn()
+	s.to.flush()
+}
+
+// Fail is of [exchange.Sink].
+func (s *sink) Fail(err error) {
+	if s.status == 0 && s.err == nil {
+		s.err = err
+	}
+}
+
+// CloseDelimited is of [exchange.Sink].
+func (s *sink) CloseDelimited() { s.fin = true }
+
+// whole reports whether what was written is certainly all of the answer.
+func (s *sink) whole() bool {
+	return s.status != 0 && (s.noBody || s.length >= 0 && s.written == s.length)
+}
+
+// end is called when the handler has returned, with what it panicked with, or
+// nil. It returns the error that the answer ends with: nil says that it is
+// complete.
+func (s *sink) end(panicked error) error {
+	switch {
+	case panicked != nil:
+		return panicked
+	case s.err != nil:
+		return s.err
+	case s.status == 0:
+		s.WriteHeader(http.StatusOK)
+	}
+	if !s.headed && s.length < 0 && !s.noBody && s.trailers() == nil && s.fixed["Trailer"] == nil {
+		s.length = s.written
+		s.fixed.Set("Content-Length", strconv.FormatInt(s.length, 10))
+	}
+	s.handOn()
+	if s.err == nil && s.length >= 0 && s.written != s.length && !s.noBody {
+		return errShort
+	}
+	return s.err
+}
+
+// trailers returns the fields that the handler has set after the head: those
+// that it had announced, and those with [http.TrailerPrefix].
+func (s *sink) trailers() http.Header {
+	var t http.Header
+	add := func(k string, v []string) {
+		if t == nil {
+			t = make(http.Header)
+		}
+		t[k] = v
+	}
+	for _, k := range announced(s.fixed) {
+		if v, ok := s.header[k]; ok {
+			add(k, v)
+		}
+	}
+	for k, v := range s.header {
+		if name, ok := cutTrailerPrefix(k); ok {
+			add(name, v)
+		}
+	}
+	return t
+}

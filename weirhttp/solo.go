@@ -1,0 +1,185 @@
+package weirhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/stream"
+	"github.com/weir-go/weir/limit"
+)
+
+// A solo is a request that is answered by a call of its own, on its own
+// goroutine: the answer goes straight to its client. What may be stored is
+// copied on the way. It is the receiver of the answer.
+type solo struct {
+	c      *call
+	ctx    context.Context
+	sink   *sink
+	sent   time.Time
+	permit limit.Permit
+
+	conditional bool // the call asks whether what is stored holds
+	write       *responses.Write
+
+	status  int
+	again   bool // the call must be made anew, without conditions
+	instead bool // what is stored is the answer, not this
+	sentOn  bool // the client has the head
+	valid   *responses.Stored
+	resp    rfc9111.Response
+	header  http.Header
+	copied  *stream.Body // nil when it is not to be stored
+}
+
+// solo answers c by a call of its own.
+func (c *call) solo() {
+	h := c.h
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	permit, err := c.admit(ctx, h.o.Limiter)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	s := &solo{c: c, ctx: ctx, permit: permit}
+	defer func() { // for a panic, and runtime.Goexit
+		s.permit.Release(limit.Ignored)
+		if s.copied != nil {
+			s.forget()
+		}
+	}()
+	if c.stores() {
+		s.write = h.cache.store.Begin(c.key)
+		defer func() { s.write.Drop() }()
+	}
+	for conditional := c.validates(); ; conditional = false {
+		req := c.r.WithContext(ctx)
+		if conditional {
+			req.Header = req.Header.Clone()
+			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
+		}
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method)
+		err = h.exchange(req, s.sink, cancel, nil)
+		if s.again && err == nil {
+			s.conditional = false
+			continue
+		}
+		break
+	}
+	s.permit.Release(outcome(s.status, err))
+	s.finish(err)
+}
+
+func (s *solo) early(status int, h http.Header) { writeEarly(s.c.w, s.c.r, status, h) }
+
+func (s *solo) head(status int, header http.Header, length int64) {
+	c, h := s.c, s.c.h
+	now := time.Now()
+	s.status = status
+	c.receipt.UpstreamStatus = status
+	if s.conditional && status == http.StatusNotModified {
+		s.instead = true
+		if !rfc9111.Validates(c.stale.Header, header) {
+			s.again = true
+			h.cache.store.Remove(c.key, c.stale)
+			return
+		}
+		s.valid = h.freshen(s.write, c.r, c.q, c.stale, header, s.sent, now)
+		return
+	}
+	if isError(status) && c.mayServeStale() {
+		s.instead = true
+		return
+	}
+	s.resp = h.policy.Read(c.r, c.q, status, header, s.sent, now)
+	if isStream(header) {
+		s.resp.Storable, s.resp.Reason = false, "event stream"
+		s.permit = h.stream(s.ctx, s.permit)
+	}
+	if c.r.Method == http.MethodGet && !c.q.Range && !c.q.Conditional {
+		h.cache.lessons.learn(c.key, &s.resp, now, h.o.Relearn)
+	}
+	s.keep(header, length)
+	s.header = header
+	c.receipt.TTL = s.resp.Lifetime - s.resp.Age
+	c.receipt.Stored = s.copied != nil
+	if s.copied == nil {
+		c.receipt.Detail = s.resp.Reason
+	}
+	s.sentOn = true
+	copyFields(c.w.Header(), relayed(header))
+	c.writeHead(OutcomeMiss, status)
+}
+
+// keep decides whether the answer is copied on its way.
+func (s *solo) keep(header http.Header, length int64) {
+	o := &s.c.h.o
+	if s.write == nil || !s.resp.Storable || s.sink.fin || s.c.r.Method != http.MethodGet || length > o.MaxObject {
+		return
+	}
+	s.copied = stream.New(stream.Options{
+		Size: length, Limit: o.MaxObject, Reserve: s.c.h.cache.store.Reserve,
+	})
+}
+
+func (s *solo) data(p []byte) error {
+	if s.instead {
+		return nil
+	}
+	if s.copied != nil {
+		if _, err := s.copied.Write(s.ctx, p); err != nil {
+			s.forget() // over the limit
+		}
+	}
+	_, err := s.c.w.Write(p)
+	return err
+}
+
+func (s *solo) flush() {
+	if !s.instead {
+		_ = http.NewResponseController(s.c.w).Flush() // who cannot flush sends at the end
+	}
+}
+
+func (s *solo) forget() {
+	s.copied.Finish(nil, errBroken)
+	s.copied.Release()
+	s.copied = nil
+}
+
+// finish is called when the call has ended, with err if its answer is not
+// whole.
+func (s *solo) finish(err error) {
+	c := s.c
+	switch {
+	case s.valid != nil:
+		c.h.count.validated.Add(1)
+		c.serveStored(s.valid, OutcomeValidated)
+		return
+	case s.instead:
+		c.serveStale(errStatus(s.status))
+		return
+	case err != nil && !s.sentOn:
+		c.h.failed(c.r, err)
+		c.fail(err)
+		return
+	case err != nil:
+		c.cutOff()
+		if s.copied != nil {
+			s.forget()
+		}
+		c.broken(err)
+	}
+	copyTrailers(c.w, s.sink.fixed, s.sink.trailers())
+	if s.copied == nil {
+		return
+	}
+	s.copied.Finish(nil, nil)
+	if whole, kept := s.copied.Whole(); kept {
+		s.write.Put(c.h.stored(c.key, s.resp, c.r.Header, s.header, whole))
+	}
+	s.copied.Release()
+}

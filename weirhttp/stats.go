@@ -1,0 +1,95 @@
+package weirhttp
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats are what a Handler has done since it was made. Each request counts in
+// one of Hits, Stale, Joined, Validated, Calls, Refused, Failed and Left, or
+// in several when it was tried again.
+type Stats struct {
+	Requests uint64 `json:"requests"`
+
+	// Calls avoided, by kind.
+	Hits      uint64 `json:"hits"`      // fresh
+	Stale     uint64 `json:"stale"`     // while revalidating, on an error, or offline
+	Shed      uint64 `json:"shed"`      // of Stale, those given because of overload
+	Joined    uint64 `json:"joined"`    // another's call answered
+	Validated uint64 `json:"validated"` // the origin was asked, and sent no body
+
+	Calls     uint64 `json:"calls"`     // of the next handler
+	Refreshes uint64 `json:"refreshes"` // of these, in the background
+	Failed    uint64 `json:"failed"`    // of these, without an answer
+	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body
+	Abandoned uint64 `json:"abandoned"` // of these, cancelled as nobody was left
+
+	Released uint64 `json:"released"` // waited for a call whose answer could not be shared with them
+	Left     uint64 `json:"left"`     // clients that went away before their answer
+	Lagged   uint64 `json:"lagged"`   // readers that fell behind the window
+
+	Door    uint64 `json:"refused_door"`  // refused with 429
+	Refused uint64 `json:"refused_limit"` // refused with 503
+	Queued  uint64 `json:"queued"`        // calls that waited for admission
+	// Waited is how long they did, in all.
+	Waited time.Duration `json:"waited_ns"`
+
+	InFlight int `json:"in_flight"` // calls now
+	Waiting  int `json:"waiting"`   // requests that wait for another's call now
+	Streams  int `json:"streams"`   // upgrades and event streams now
+
+	Observed ObserveStats `json:"observed"`
+}
+
+// ObserveStats are what observe mode has found: what would have become of the
+// requests, had it been off.
+type ObserveStats struct {
+	Hits     uint64 `json:"hits"`     // would have been hits
+	Joined   uint64 `json:"joined"`   // would have joined a call
+	Compared uint64 `json:"compared"` // of Hits and Joined, those whose answers were compared
+	Differed uint64 `json:"differed"` // of these, those that got another answer than they would have
+	Queued   uint64 `json:"queued"`   // calls that would have waited at Limiter
+	Refused  uint64 `json:"refused"`  // would have been refused by Limiter
+	Door     uint64 `json:"door"`     // would have been refused by Door
+}
+
+// CacheStats are those of a Cache.
+type CacheStats struct {
+	Bytes     int64  `json:"bytes"` // the bound
+	Used      int64  `json:"used"`
+	Reserved  int64  `json:"reserved"` // in the buffers of calls in flight
+	Responses int    `json:"responses"`
+	Stored    uint64 `json:"stored"`
+	Evicted   uint64 `json:"evicted"`
+	TooBig    uint64 `json:"too_big"`
+	Overtaken uint64 `json:"overtaken"` // not stored because of an invalidation
+	Purged    uint64 `json:"purged"`
+}
+
+// counters are what Stats are made of.
+type counters struct {
+	requests, hits, stale, shed, joined, validated atomic.Uint64
+	calls, refreshes, failed, broken, abandoned    atomic.Uint64
+	released, left, lagged, door, refused, queued  atomic.Uint64
+	waited                                         atomic.Int64 // ns
+	inFlight, waiting, streams                     atomic.Int64
+}
+
+// Stats returns a snapshot.
+func (h *Handler) Stats() Stats {
+	c := &h.count
+	s := Stats{
+		Requests: c.requests.Load(), Hits: c.hits.Load(), Stale: c.stale.Load(), Shed: c.shed.Load(),
+		Joined: c.joined.Load(), Validated: c.validated.Load(),
+		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
+		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
+		Released: c.released.Load(), Left: c.left.Load(), Lagged: c.lagged.Load(),
+		Door: c.door.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
+		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
+		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
+	}
+	if h.shadow != nil {
+		s.Observed = h.shadow.stats()
+	}
+	return s
+}

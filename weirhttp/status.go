@@ -1,0 +1,147 @@
+package weirhttp
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/internal/responses"
+)
+
+// writeHead writes the head of an answer that a call brought, whose fields are
+// in c.w already.
+func (c *call) writeHead(o Outcome, status int) {
+	c.setStatus(o)
+	c.report(o)
+	h := c.w.Header()
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // or net/http guesses one (H17)
+	}
+	if status == http.StatusNotModified && c.r.ProtoMajor == 1 {
+		spare(h)
+	}
+	c.w.WriteHeader(status)
+}
+
+// spare keeps two fields of a 304 that net/http's server takes out, which it
+// knows by their usual spelling only (H17).
+func spare(h http.Header) {
+	for _, name := range []string{"Content-Type", "Content-Length"} {
+		if v := h[name]; len(v) > 0 {
+			delete(h, name)
+			h[strings.ToLower(name)] = v
+		}
+	}
+}
+
+// report hands out the receipt.
+func (c *call) report(o Outcome) {
+	c.receipt.Outcome = o
+	if rw, ok := c.w.(ReceiptWriter); ok {
+		rw.SetReceipt(c.receipt)
+	}
+}
+
+// setStatus adds Cache-Status (RFC 9211) for an answer that was not simply a
+// hit.
+func (c *call) setStatus(o Outcome) {
+	c.receipt.Outcome = o
+	c.receipt.Forwarded = c.forwarded()
+	if c.h.o.NoReceipt {
+		return
+	}
+	var b strings.Builder
+	b.WriteString(c.h.name)
+	b.WriteString("; fwd=")
+	b.WriteString(c.receipt.Forwarded)
+	if c.receipt.UpstreamStatus != 0 {
+		b.WriteString("; fwd-status=")
+		b.WriteString(strconv.Itoa(c.receipt.UpstreamStatus))
+	}
+	if c.receipt.Stored || o == OutcomeStale {
+		b.WriteString("; ttl=")
+		b.WriteString(strconv.FormatInt(int64(math.Ceil(c.receipt.TTL.Seconds())), 10))
+	}
+	if c.receipt.Stored {
+		b.WriteString("; stored")
+	}
+	switch {
+	case c.receipt.Collapsed:
+		b.WriteString("; collapsed")
+	case c.rounds > 0:
+		b.WriteString("; collapsed=?0") // it has waited for what it could not have
+	}
+	if c.h.o.ReceiptKey {
+		b.WriteString("; key=" + quote(keyText(c.key)))
+	}
+	if c.receipt.Detail != "" {
+		b.WriteString("; detail=" + quote(c.receipt.Detail))
+	}
+	h := c.w.Header()
+	old := h["Cache-Status"]
+	h["Cache-Status"] = append(old[:len(old):len(old)], b.String())
+}
+
+// forwarded is the fwd parameter of RFC 9211 for c: why a call was made.
+func (c *call) forwarded() string {
+	switch {
+	case c.r.Method != http.MethodGet && c.r.Method != http.MethodHead:
+		return "method"
+	case c.h.o.NoStore, c.denied, c.receipt.Outcome == OutcomePass:
+		return "bypass"
+	case c.q.NoStore, c.q.NoCache && c.stale != nil && c.standing().TTL > 0:
+		return "request"
+	case c.stale != nil:
+		return "stale"
+	case c.varied:
+		return "vary-miss"
+	}
+	return "uri-miss"
+}
+
+// tellKey adds the key to the Cache-Status of a hit, if that is switched on.
+func (h *Handler) tellKey(w http.ResponseWriter, key responses.Key) {
+	if !h.o.ReceiptKey || h.o.NoReceipt {
+		return
+	}
+	d := w.Header()
+	list := d["Cache-Status"]
+	told := make([]string, len(list))
+	copy(told, list)
+	told[len(told)-1] += "; key=" + quote(keyText(key))
+	d["Cache-Status"] = told
+}
+
+// keyText renders key for people; it is not compared.
+func keyText(k responses.Key) string { return k.Scheme + "://" + k.Host + k.Target }
+
+// quote renders s as a string of RFC 8941: what is not printable ASCII is left
+// out, as such a string has no way to say it.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch ch := s[i]; {
+		case ch == '"' || ch == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(ch)
+		case ch >= ' ' && ch <= '~':
+			b.WriteByte(ch)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// sfName renders a name as a token of RFC 8941 if it is one, else as a string.
+func sfName(s string) string {
+	for i := range len(s) {
+		ch := s[i]
+		letter := ch|0x20 >= 'a' && ch|0x20 <= 'z'
+		if !letter && (i == 0 && ch != '*' || !(ch >= '0' && ch <= '9') && !strings.ContainsRune(":/!#$%&'*+-.^_`|~", rune(ch))) {
+			return quote(s)
+		}
+	}
+	return s
+}

@@ -1,0 +1,329 @@
+package weirhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/limit"
+)
+
+// A Transport is for clients of a slow service what a Handler is for the
+// service: requests of one program share answers, under the same rules. Make
+// one with [NewTransport], and give it to an http.Client. It is safe for
+// concurrent use.
+//
+// What a Handler answers with an error of its own is an error of RoundTrip: a
+// *limit.Error, a failure of the transport below. The body of a response must
+// be closed; as long as it is not, and not read to its end, its request counts
+// as one that waits.
+//
+// Requests with Authorization or Cookie share nothing, unless their answers say
+// public or s-maxage: all users of a program may be behind one Transport. Where
+// they are all the same one, name the field in Policy.Vary.
+type Transport struct {
+	h    *Handler
+	base http.RoundTripper
+}
+
+// NewTransport returns a Transport over base, nil means
+// http.DefaultTransport. The error is as that of [New].
+func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if o.Scheme == nil {
+		o.Scheme = func(r *http.Request) string { return r.URL.Scheme }
+	}
+	h, err := New(sender{base}, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Transport{h, base}, nil
+}
+
+// Stats returns a snapshot.
+func (t *Transport) Stats() Stats { return t.h.Stats() }
+
+// Explain is Handler.Explain for a client's request.
+func (t *Transport) Explain(r *http.Request) Explanation {
+	return t.h.Explain(received(r, r.Context()))
+}
+
+// Close is Handler.Close: it ends the calls that are in flight, and those in the
+// background.
+func (t *Transport) Close(ctx context.Context) error { return t.h.Close(ctx) }
+
+// CloseIdleConnections closes those of the transport below, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip is of [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header["Upgrade"] != nil {
+		return t.upgrade(r)
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	body, w := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
+	a := &arrival{header: make(http.Header), headed: make(chan struct{}), body: w, failed: make(chan struct{})}
+	go func() {
+		defer cancel(nil)
+		defer stop()
+		if r.Body != nil {
+			defer r.Body.Close() // whatever became of it, as RoundTripper demands
+		}
+		a.run(t.h, received(r, ctx))
+	}()
+	select {
+	case <-a.failed:
+		_ = w.Close()
+		return nil, a.err
+	case <-a.headed:
+	}
+	a.resp.Request = r
+	a.resp.Body = &arrived{PipeReader: body, leave: cancel}
+	return a.resp, nil
+}
+
+// upgrade sends a request that asks for another protocol. The answer's body is
+// the connection, which only the transport below can hand out.
+func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
+	h := t.h
+	permit, err := h.o.Streams.Acquire(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		h.count.refused.Add(1)
+		return nil, err
+	}
+	h.count.requests.Add(1)
+	h.count.calls.Add(1)
+	resp, err := t.base.RoundTrip(r)
+	if err != nil {
+		permit.Release(limit.Ignored)
+		return nil, err
+	}
+	h.count.streams.Add(1)
+	done := sync.OnceFunc(func() {
+		h.count.streams.Add(-1)
+		permit.Release(limit.Success)
+	})
+	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
+		resp.Body = &upgraded{rw, done}
+	} else {
+		resp.Body = &refused{resp.Body, done}
+	}
+	return resp, nil
+}
+
+// upgraded is a connection that speaks another protocol now, and refused the
+// body of an answer that says no.
+type (
+	upgraded struct {
+		io.ReadWriteCloser
+		done func()
+	}
+	refused struct {
+		io.ReadCloser
+		done func()
+	}
+)
+
+func (u *upgraded) Close() error { defer u.done(); return u.ReadWriteCloser.Close() }
+
+func (u *refused) Close() error { defer u.done(); return u.ReadCloser.Close() }
+
+// received is a client's request as a server would have it.
+func received(r *http.Request, ctx context.Context) *http.Request {
+	in := r.Clone(ctx)
+	if in.Host == "" {
+		in.Host = r.URL.Host
+	}
+	if in.Header == nil {
+		in.Header = make(http.Header)
+	}
+	if in.ContentLength == 0 && in.Body != nil && in.Body != http.NoBody {
+		in.ContentLength = -1 // that is what 0 means for a client
+	}
+	return in
+}
+
+// errLeft is the cause of the end of a request whose body was closed.
+var errLeft = errors.New("weirhttp: the body of the response was closed")
+
+// arrived is the body of a response.
+type arrived struct {
+	*io.PipeReader
+	leave context.CancelCauseFunc
+}
+
+// Close leaves the call, if it is not over.
+func (b *arrived) Close() error {
+	b.leave(errLeft)
+	return b.PipeReader.CloseWithError(errLeft)
+}
+
+// An arrival is the ResponseWriter that makes a Response of an answer.
+type arrival struct {
+	header http.Header
+	body   *io.PipeWriter
+	once   sync.Once
+
+	headed chan struct{} // closed when resp is there
+	resp   *http.Response
+	failed chan struct{} // closed when err is there instead
+	err    error
+}
+
+// run has h answer r.
+func (a *arrival) run(h *Handler, r *http.Request) {
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
+			panic(v)
+		} else if v != nil {
+			err := io.ErrUnexpectedEOF
+			if r.Context().Err() != nil {
+				err = context.Cause(r.Context())
+			}
+			a.end(err)
+		}
+	}()
+	h.ServeHTTP(a, r)
+	if a.resp == nil && r.Context().Err() != nil {
+		a.takeError(context.Cause(r.Context()))
+		return
+	}
+	a.WriteHeader(http.StatusOK) // if nothing was written
+	a.end(nil)
+}
+
+// end ends the body.
+func (a *arrival) end(err error) {
+	if a.resp == nil {
+		a.takeError(err)
+		return
+	}
+	if len(a.resp.Trailer) > 0 || err == nil {
+		for k, v := range a.header {
+			if name, ok := cutTrailerPrefix(k); ok {
+				a.resp.Trailer[name] = v
+			}
+		}
+		for name := range a.resp.Trailer {
+			if v, ok := a.header[name]; ok {
+				a.resp.Trailer[name] = v
+			}
+		}
+	}
+	_ = a.body.CloseWithError(err)
+}
+
+// takeError is told of an error in place of an answer.
+func (a *arrival) takeError(err error) {
+	a.once.Do(func() {
+		a.err = err
+		close(a.failed)
+	})
+}
+
+func (a *arrival) Header() http.Header { return a.header }
+
+func (a *arrival) WriteHeader(status int) {
+	if status < 200 {
+		return // http.Client has no place for it
+	}
+	a.once.Do(func() {
+		h := a.header.Clone()
+		for k, v := range h {
+			if v == nil {
+				delete(h, k) // as a server writes it
+			}
+		}
+		resp := &http.Response{
+			Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status,
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: h, ContentLength: -1, Trailer: make(http.Header),
+		}
+		if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil {
+			resp.ContentLength = n
+		}
+		for _, name := range announced(h) {
+			resp.Trailer[name] = nil
+		}
+		delete(h, "Trailer")
+		a.resp = resp
+		close(a.headed)
+	})
+}
+
+func (a *arrival) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// Flush is [http.Flusher]: there is nothing to flush.
+func (a *arrival) Flush() {}
+
+// A sender is a RoundTripper as a handler.
+type sender struct{ base http.RoundTripper }
+
+func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	sink, ok := w.(exchange.Sink)
+	if !ok {
+		panic("weirhttp: a sender answers to a Handler only")
+	}
+	out := r.Clone(r.Context())
+	out.RequestURI = ""
+	resp, err := s.base.RoundTrip(out)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "dial" {
+			err = &exchange.UnreachableError{Err: err}
+		}
+		sink.Fail(err)
+		return
+	}
+	defer resp.Body.Close()
+	h := w.Header()
+	copyFields(h, resp.Header)
+	for name := range resp.Trailer {
+		h.Add("Trailer", name)
+	}
+	if resp.ContentLength >= 0 && h.Get("Content-Length") == "" && !resp.Uncompressed {
+		h.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
+	}
+	if resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1 && !resp.Uncompressed {
+		sink.CloseDelimited()
+	}
+	w.WriteHeader(resp.StatusCode)
+	flusher := http.NewResponseController(w)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return
+			}
+			_ = flusher.Flush() // who cannot flush sends at the end
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	for name, v := range resp.Trailer {
+		h[name] = v
+	}
+}
