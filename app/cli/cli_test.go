@@ -69,7 +69,13 @@ func TestHelp(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--help"}, []string{"keeps expensive calls alive", "demo"}},
+		{[]string{"--help"}, []string{"keeps expensive calls alive", "demo", "proxy check"}},
+		{[]string{"proxy", "--help"}, []string{
+			"Usage: weir proxy", "weir proxy --upstream http://localhost:3000",
+			"--config", "--listen", "--upstream", "--admin", "--drain-timeout",
+			"SIGHUP", "SIGTERM", "Exit code",
+		}},
+		{[]string{"proxy", "check", "--help"}, []string{"Usage: weir proxy check", "--config", "Nothing is started", "Exit code"}},
 		{[]string{"demo", "--help"}, []string{
 			"Usage: weir demo", "Examples:", "weir demo --json",
 			"--duration", "500ms to 10m", "4s by default",
@@ -102,7 +108,7 @@ func TestWrongUsage(t *testing.T) {
 		args string
 		want []string // lines of standard error, in order, before the pointer to the help
 	}{
-		{"no command", "", []string{`weir: expected "demo"`}},
+		{"no command", "", []string{`weir: expected one of "demo", "proxy"`}},
 		{"unknown command", "dmo", []string{`weir: unexpected argument dmo, did you mean "demo"?`}},
 		{"unknown flag", "demo --frobnicate", []string{"weir: unknown flag --frobnicate"}},
 		{"stray argument", "demo now", []string{"weir: unexpected argument now"}},

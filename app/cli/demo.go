@@ -46,6 +46,7 @@ type demoCmd struct {
 	Keys     string  `default:"32" placeholder:"N" help:"Different answers, some asked for far more often than others (${keys})."`
 	Postgres *string `placeholder:"URL" help:"Aggregate a table in this PostgreSQL, postgres://user:password@host:port/database, in place of rendering. The password may come from PGPASSWORD."`
 	Rows     string  `default:"1000000" placeholder:"N" help:"Rows of that table, which is generated in a schema of its own and dropped at the end (${rows})."`
+	Gateway  bool    `help:"Protect the service from outside, by weir's gateway before it, in place of a Guard in its code."`
 	JSON     bool    `name:"json" help:"Write one JSON object, with an array of levels in it, to standard output."`
 }
 
@@ -59,6 +60,7 @@ Examples:
 
     weir demo                              # half a minute
     weir demo --clients 500 --duration 10s
+    weir demo --gateway                    # the same, with no change to the service
     weir demo --json | jq '.levels[] | {name, requests_per_s}'
     weir demo --postgres postgres://me@localhost/mydb
 
@@ -119,6 +121,7 @@ func (c *demoCmd) Run(r *command.Run) error {
 		Keys:     p.keys,
 		Duration: p.duration,
 		Seed:     seed,
+		Gateway:  c.Gateway,
 		Progress: progress,
 	})
 	dropErr := drop()
@@ -129,7 +132,7 @@ func (c *demoCmd) Run(r *command.Run) error {
 		return errors.Join(err, dropErr)
 	}
 	progress.Close()
-	return errors.Join(dropErr, c.write(r, p.report(started, work, res)))
+	return errors.Join(dropErr, c.write(r, p.report(c.Gateway, started, work, res)))
 }
 
 // write writes the report to standard output.
@@ -174,11 +177,12 @@ func (p demoPlan) source(r *command.Run, progress *terminal.Progress) (_ source.
 	}, nil
 }
 
-func (p demoPlan) report(started time.Time, work string, res demo.Result) *report.Report {
+func (p demoPlan) report(gateway bool, started time.Time, work string, res demo.Result) *report.Report {
 	rep := &report.Report{
 		Source:    "tile",
 		Work:      work,
 		CallMS:    float64(res.Call) / float64(time.Millisecond),
+		Gateway:   gateway,
 		Clients:   p.clients,
 		Keys:      p.keys,
 		Skew:      demo.Skew,

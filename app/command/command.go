@@ -105,6 +105,10 @@ type Run struct {
 // whoever interrupts it twice; "" means nothing.
 func (r *Run) Leaves(what string) { r.end.leaves(what) }
 
+// Hangups brings the SIGHUPs that come from now on, which else end the program
+// like any other signal. Several that have not been taken are one.
+func (r *Run) Hangups() <-chan struct{} { return r.end.catchHangups() }
+
 // Progress returns a Progress on standard error.
 func (r *Run) Progress() *terminal.Progress {
 	return terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
@@ -120,6 +124,11 @@ func (e Env) fail(program string, err error) int {
 			e.complain(usage.Command, fault)
 		}
 		fmt.Fprintf(e.Stderr, "Run \"%s --help\" for the flags and their bounds.\n", usage.Command)
+		return ExitUsage
+	}
+	if c, ok := errors.AsType[*ConfigError](err); ok {
+		fmt.Fprint(e.Stderr, c.Text)
+		fmt.Fprintf(e.Stderr, "Run \"%s --help\" for the flags.\n", c.Command)
 		return ExitUsage
 	}
 	for _, fault := range lines(err) {
@@ -164,3 +173,12 @@ type UsageError struct {
 }
 
 func (e *UsageError) Error() string { return errors.Join(e.Faults...).Error() }
+
+// A ConfigError is a configuration that cannot be used: exit code 2, as the
+// command line and its files are one to who has to put them right.
+type ConfigError struct {
+	Command string // whose help says more
+	Text    string // whole lines, which say where the fault is
+}
+
+func (e *ConfigError) Error() string { return strings.TrimSuffix(e.Text, "\n") }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"syscall"
 )
 
 // ErrInterrupted is the cause with which a command's context ends at the first
@@ -19,8 +21,9 @@ type ending struct {
 	quit    chan struct{}
 	done    chan struct{}
 
-	mu   sync.Mutex
-	left string // guarded by mu; what a second signal would leave behind
+	mu      sync.Mutex
+	left    string        // guarded by mu; what a second signal would leave behind
+	hangups chan struct{} // guarded by mu; nil: SIGHUP asks the program to end
 }
 
 func (e Env) interruptible(ctx context.Context, program string) (context.Context, *ending) {
@@ -32,18 +35,54 @@ func (e Env) interruptible(ctx context.Context, program string) (context.Context
 
 func (w *ending) watch(e Env) {
 	defer close(w.done)
-	select {
-	case <-e.Signals:
-		w.cancel(ErrInterrupted)
-	case <-w.quit:
+	if !w.asked(e.Signals) {
 		return
 	}
-	select {
-	case <-e.Signals:
+	w.cancel(ErrInterrupted)
+	if w.asked(e.Signals) {
 		fmt.Fprintln(e.Stderr, w.program+": interrupted again, and ended at once"+w.leftBehind())
 		e.Exit(ExitFailed)
-	case <-w.quit:
 	}
+}
+
+// asked waits until a signal asks the program to end (true), or it has ended.
+func (w *ending) asked(signals <-chan os.Signal) bool {
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGHUP && w.hangUp() {
+				continue
+			}
+			return true
+		case <-w.quit:
+			return false
+		}
+	}
+}
+
+// hangUp passes a SIGHUP on, and reports whether somebody wants it. One that
+// has not been taken yet is enough.
+func (w *ending) hangUp() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hangups == nil {
+		return false
+	}
+	select {
+	case w.hangups <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// catchHangups has SIGHUP no longer end the program.
+func (w *ending) catchHangups() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hangups == nil {
+		w.hangups = make(chan struct{}, 1)
+	}
+	return w.hangups
 }
 
 // leaves says what would be left behind if the program ended at once; "" means

@@ -47,3 +47,45 @@ func TestStopWithoutASignal(t *testing.T) {
 		}
 	})
 }
+
+func TestHangupsAreNoEndOnceTheyAreWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		e := Env{Stderr: new(bytes.Buffer), Signals: signals, Exit: func(int) { t.Error("exits at a hangup") }}
+		ctx, end := e.interruptible(t.Context(), "weir")
+		r := Run{Env: e, Context: ctx, end: end}
+		hangups := r.Hangups()
+		for range 3 {
+			signals <- syscall.SIGHUP
+			synctest.Wait()
+		}
+		if ctx.Err() != nil || len(hangups) != 1 {
+			t.Errorf("after three hangups: context %v, %d to take; want it to run, 1", ctx.Err(), len(hangups))
+		}
+		<-hangups
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if got := context.Cause(ctx); got != ErrInterrupted {
+			t.Errorf("after SIGTERM: cause %v; want %v", got, ErrInterrupted)
+		}
+		signals <- syscall.SIGHUP // no second interrupt
+		synctest.Wait()
+		if len(hangups) != 1 {
+			t.Error("a hangup after the interrupt got lost")
+		}
+		end.stop()
+	})
+}
+
+func TestHangupEndsWhoDoesNotWantIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 1)
+		ctx, end := Env{Signals: signals}.interruptible(t.Context(), "weir")
+		signals <- syscall.SIGHUP
+		synctest.Wait()
+		if got := context.Cause(ctx); got != ErrInterrupted {
+			t.Errorf("cause %v; want %v", got, ErrInterrupted)
+		}
+		end.stop()
+	})
+}

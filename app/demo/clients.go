@@ -41,7 +41,7 @@ type client struct {
 	body bytes.Buffer
 }
 
-func newClients(n int, seed uint64, s *service, right *references) *clients {
+func newClients(n int, seed uint64, base string, right *references) *clients {
 	c := &clients{
 		http: &http.Client{Transport: &http.Transport{
 			MaxIdleConnsPerHost: n,
@@ -52,7 +52,7 @@ func newClients(n int, seed uint64, s *service, right *references) *clients {
 		all:   make([]client, n),
 	}
 	for key := range c.urls {
-		c.urls[key] = s.url(key)
+		c.urls[key] = answerURL(base, key)
 	}
 	for i := range c.all {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -36,6 +36,9 @@ type Config struct {
 	Keys     int
 	Duration time.Duration // of each level
 	Seed     uint64        // of the order of keys; any number
+	// Gateway protects the service from outside, by a gateway before it, in
+	// place of a Guard within.
+	Gateway  bool
 	Progress Progress
 }
 
@@ -61,8 +64,12 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		return Result{}, err
 	}
 	res := Result{Call: call}
-	for i, l := range levels() {
-		done, err := c.run(ctx, fmt.Sprintf("level %d of %d, %s", i+1, len(levels()), l.name), l, right)
+	all := levels()
+	if c.Gateway {
+		all = gatewayLevels()
+	}
+	for i, l := range all {
+		done, err := c.run(ctx, fmt.Sprintf("level %d of %d, %s", i+1, len(all), l.name), l, right)
 		if err != nil {
 			return Result{}, err
 		}
@@ -117,12 +124,20 @@ func (c Config) run(ctx context.Context, step string, l level, right *references
 	if err != nil {
 		return report.Level{}, err
 	}
-	clients := newClients(c.Clients, c.Seed, service, right)
+	base, closeFront := service.base, func(context.Context) error { return nil }
+	if l.front != nil {
+		front, err := startFront(*l.front, service.base)
+		if err != nil {
+			return report.Level{}, errors.Join(err, service.close(ctx), closeGuard(ctx))
+		}
+		base, closeFront = front.base, front.close
+	}
+	clients := newClients(c.Clients, c.Seed, base, right)
 	defer func() {
 		clients.close()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		err = errors.Join(err, service.close(ctx), closeGuard(ctx))
+		err = errors.Join(err, closeFront(ctx), service.close(ctx), closeGuard(ctx))
 	}()
 
 	loop := load.New(c.Clients, c.Duration, clients.ask)

@@ -62,7 +62,13 @@ func config(src source.Source) demo.Config {
 }
 
 func TestRunEveryLevelDoesTheSameWorkWithFewerCalls(t *testing.T) {
+	t.Run("guard", func(t *testing.T) { everyLevel(t, false) })
+	t.Run("gateway", func(t *testing.T) { everyLevel(t, true) })
+}
+
+func everyLevel(t *testing.T, gateway bool) {
 	c := config(tile.Source{})
+	c.Gateway = gateway
 	p := &steps{}
 	c.Progress = p
 	res, err := demo.Run(t.Context(), c)
@@ -169,37 +175,42 @@ func TestRunSourceDownFromTheStart(t *testing.T) {
 
 // An interrupt at any level ends the run at once, with all that it started.
 func TestRunEndsWithItsContextAndLeavesNothing(t *testing.T) {
-	interrupted := errors.New("interrupted")
 	for i, name := range append([]string{"working out"}, levelNames...) {
-		t.Run(name, func(t *testing.T) {
-			before := runtime.NumGoroutine()
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			c := config(nil)
-			c.Duration = 10 * time.Millisecond // of the levels before the one in question
-			var calls atomic.Int64
-			var at atomic.Int64
-			at.Store(-1)
-			c.Source = scripted{load: func(ctx context.Context, _ int) error {
-				calls.Add(1)
-				if at.Load() < int64(i) {
-					return nil
-				}
-				cancel(interrupted) // in the middle of a call
-				<-ctx.Done()
-				return context.Cause(ctx)
-			}}
-			c.Progress = &steps{started: func(string) { at.Add(1) }}
-			if _, err := demo.Run(ctx, c); !errors.Is(err, interrupted) {
-				t.Errorf("Run = %v; want %v", err, interrupted)
-			}
-			if at.Load() != int64(i) {
-				t.Errorf("ended in step %d; want %d", at.Load(), i)
-			}
-			if left := leaked(before); left != "" {
-				t.Errorf("goroutines left:\n%s", left)
-			}
-		})
+		t.Run(name, func(t *testing.T) { endsIn(t, i, false) })
+		t.Run(name+", gateway", func(t *testing.T) { endsIn(t, i, true) })
+	}
+}
+
+// endsIn interrupts a run in step i.
+func endsIn(t *testing.T, i int, gateway bool) {
+	interrupted := errors.New("interrupted")
+	before := runtime.NumGoroutine()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	c := config(nil)
+	c.Gateway = gateway
+	c.Duration = 10 * time.Millisecond // of the levels before the one in question
+	var calls atomic.Int64
+	var at atomic.Int64
+	at.Store(-1)
+	c.Source = scripted{load: func(ctx context.Context, _ int) error {
+		calls.Add(1)
+		if at.Load() < int64(i) {
+			return nil
+		}
+		cancel(interrupted) // in the middle of a call
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}}
+	c.Progress = &steps{started: func(string) { at.Add(1) }}
+	if _, err := demo.Run(ctx, c); !errors.Is(err, interrupted) {
+		t.Errorf("Run = %v; want %v", err, interrupted)
+	}
+	if at.Load() != int64(i) {
+		t.Errorf("ended in step %d; want %d", at.Load(), i)
+	}
+	if left := leaked(before); left != "" {
+		t.Errorf("goroutines left:\n%s", left)
 	}
 }
 

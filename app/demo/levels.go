@@ -35,8 +35,10 @@ type level struct {
 	name string
 	adds string // what it has over the one before
 
-	// guarded is nil for the level that calls the source for every request.
+	// guarded is nil where the service calls the source for every request.
 	guarded func() (weir.Options, error)
+	// front is the gateway before the service, nil without one.
+	front *fronted
 }
 
 // levels returns the demo's, in the order in which they build on each other.
@@ -51,13 +53,13 @@ func levels() []level {
 	ahead.StaleWhileRevalidate = StaleWindow
 
 	return []level{
-		{"unprotected", "every request calls the source", nil},
-		{"coalescing", "requests for the same key at the same time share one call", fixed(coalescing)},
-		{"+ cache", fmt.Sprintf("an answer is kept for %v", TTL), fixed(cache)},
-		{"+ refresh-ahead", fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
-			int(RefreshAhead*100)), fixed(ahead)},
-		{"+ admission", fmt.Sprintf("as many calls at once as the source takes, found by their latency, from %d on, one for each CPU; the rest waits its turn",
-			runtime.GOMAXPROCS(0)), func() (weir.Options, error) {
+		{name: "unprotected", adds: "every request calls the source"},
+		{name: "coalescing", adds: "requests for the same key at the same time share one call", guarded: fixed(coalescing)},
+		{name: "+ cache", adds: fmt.Sprintf("an answer is kept for %v", TTL), guarded: fixed(cache)},
+		{name: "+ refresh-ahead", adds: fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
+			int(RefreshAhead*100)), guarded: fixed(ahead)},
+		{name: "+ admission", adds: fmt.Sprintf("as many calls at once as the source takes, found by their latency, from %d on, one for each CPU; the rest waits its turn",
+			runtime.GOMAXPROCS(0)), guarded: func() (weir.Options, error) {
 			o := ahead
 			l, err := limit.NewAdaptive(limit.AdaptiveOptions{
 				Initial: runtime.GOMAXPROCS(0),

@@ -48,9 +48,6 @@ func serve(answer answerer, keys int, contentType string) (*service, error) {
 	return s, nil
 }
 
-// url is where the answer of key is.
-func (s *service) url(key int) string { return s.base + "/answers/" + strconv.Itoa(key) }
-
 // close ends all connections, and with them the contexts of their requests,
 // and waits until the last handler has returned, or ctx ends.
 func (s *service) close(ctx context.Context) error {

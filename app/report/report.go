@@ -15,6 +15,7 @@ type Report struct {
 	Source    string    `json:"source"`         // "tile" or "postgres"
 	Work      string    `json:"work"`           // what one call does, in words
 	CallMS    float64   `json:"call_ms"`        // mean time of a call while the demo made ready, one for each CPU at once
+	Gateway   bool      `json:"gateway"`        // protected from outside, by a gateway before the service
 	Clients   int       `json:"clients"`        // each sends its next request after the last answer
 	Keys      int       `json:"keys"`           // different answers
 	Skew      float64   `json:"skew"`           // exponent of the Zipf law by which keys are asked for

@@ -49,6 +49,9 @@ func (r *Report) intro(b *strings.Builder) {
 	fmt.Fprintf(b, "One call: %s, about %s.\n", r.Work, figures.Millis(r.CallMS))
 	fmt.Fprintf(b, "%s clients ask for %s keys, some far more often than others,\n%gs a level, each from a cold start.\n",
 		figures.Count(int64(r.Clients)), figures.Count(int64(r.Keys)), r.LevelS)
+	if r.Gateway {
+		b.WriteString("From the second level on, weir's gateway stands before the service,\nwhich knows nothing of it.\n")
+	}
 	fmt.Fprintf(b, "%s, %s/%s, %d CPUs.\n", r.Machine.Go, r.Machine.OS, r.Machine.Arch, r.Machine.GOMAXPROCS)
 }
 

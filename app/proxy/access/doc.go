@@ -1,0 +1,6 @@
+// Package access writes the access log of the proxy: one line for each request
+// that went wrong or was slow, or for all of them.
+//
+// A request that is not logged costs no allocation: the writer that counts its
+// bytes comes from a pool.
+package access

@@ -1,0 +1,277 @@
+package access
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Format is how a line looks.
+type Format string
+
+// The formats.
+const (
+	JSON     Format = "json"     // one object a line (log/slog)
+	Text     Format = "text"     // key=value (log/slog)
+	Combined Format = "combined" // as Apache's "combined"
+)
+
+// What says which requests are logged.
+type What string
+
+// The choices.
+const (
+	Off      What = "off"
+	Errors   What = "errors"   // those that failed on our side or behind us
+	Problems What = "problems" // Errors, and the slow ones
+	All      What = "all"
+)
+
+// The defaults.
+const (
+	DefaultSlow      = time.Second
+	DefaultPerSecond = 100
+)
+
+// Options configure a Log. The zero Options log problems, as JSON.
+type Options struct {
+	Out    io.Writer // is given whole lines; must be safe for concurrent use
+	Format Format    // empty means JSON
+	What   What      // empty means Problems
+	// Slow is how late the first byte of an answer makes a request slow. Event
+	// streams and big downloads are not slow for taking long. 0 means 1 s.
+	Slow time.Duration
+	// NoQuery leaves the query out of the target and the Referer out of the
+	// combined format. Queries are logged by default, as they are a part of the
+	// cache's key; Authorization and Cookie never are.
+	NoQuery bool
+	// PerSecond bounds the lines of Errors and Problems, as an outage under load
+	// would write one for each request. What is left out is counted, and told
+	// to Logger. 0 means 100, negative means no bound. All is never bounded.
+	PerSecond int
+	// Logger is told of lines that were left out. nil means slog.Default.
+	Logger *slog.Logger
+	// Client tells the client's address. nil means that of the connection.
+	Client func(*http.Request) string
+}
+
+// A Log writes the access log. It is safe for concurrent use and has nothing to
+// close.
+type Log struct {
+	o       Options
+	slog    slog.Handler // nil for Combined
+	lines   throttle
+	writers sync.Pool // of *writer
+}
+
+// New returns a Log. Unknown formats and choices are those of the zero Options.
+func New(o Options) *Log {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.What == "" {
+		o.What = Problems
+	}
+	if o.Slow == 0 {
+		o.Slow = DefaultSlow
+	}
+	if o.PerSecond == 0 {
+		o.PerSecond = DefaultPerSecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Client == nil {
+		o.Client = connection
+	}
+	l := &Log{o: o}
+	if o.What != All {
+		l.lines.most = max(o.PerSecond, 0)
+	}
+	l.writers.New = func() any { return new(writer) }
+	switch o.Format {
+	case Combined:
+	case Text:
+		l.slog = slog.NewTextHandler(o.Out, nil)
+	default:
+		l.slog = slog.NewJSONHandler(o.Out, nil)
+	}
+	return l
+}
+
+// LeftOut is how many lines were left out because there were too many.
+func (l *Log) LeftOut() uint64 { return l.lines.total.Load() }
+
+// Handler returns next with a log of what it answers.
+func (l *Log) Handler(next http.Handler) http.Handler {
+	if l.o.What == Off {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(next, w, r) })
+}
+
+// serve has next answer r. It is told from a panic, which goes on to the
+// server, by the line that it does not reach.
+func (l *Log) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	lw := l.writers.Get().(*writer)
+	lw.ResponseWriter, lw.start, lw.broken = w, time.Now(), true
+	// As the request came: handlers may change it.
+	lw.method, lw.target, lw.host = r.Method, r.RequestURI, r.Host
+	defer func() {
+		l.done(lw, r)
+		*lw = writer{}
+		l.writers.Put(lw)
+	}()
+	next.ServeHTTP(lw, r)
+	lw.broken = false
+}
+
+// done logs the request if it is of interest.
+func (l *Log) done(w *writer, r *http.Request) {
+	now := time.Now()
+	wait := now.Sub(w.start)
+	if !w.first.IsZero() {
+		wait = w.first.Sub(w.start)
+	}
+	failed := w.failed(r)
+	slow := wait >= l.o.Slow && l.o.Slow > 0
+	if l.o.What != All && !failed && (!slow || l.o.What == Errors) {
+		return
+	}
+	ok, left := l.lines.allow(now)
+	if left > 0 {
+		l.o.Logger.Warn("the access log left out lines: more than it is allowed to write in a second", "lines", left, "allowed", l.o.PerSecond)
+	}
+	if !ok {
+		return
+	}
+	if l.slog == nil {
+		l.combined(w, r)
+		return
+	}
+	level := slog.LevelInfo
+	switch {
+	case failed && (w.broken || w.status >= 500):
+		level = slog.LevelError
+	case failed || slow:
+		level = slog.LevelWarn
+	}
+	l.structured(level, w, r, now, wait)
+}
+
+// failed reports whether something went wrong that is not the client's doing.
+func (w *writer) failed(r *http.Request) bool {
+	switch {
+	case w.status >= 500:
+		return true
+	case w.broken:
+		return r.Context().Err() == nil // else the client has left
+	default:
+		return w.receipt.Err != nil && w.status < 400 // a stale answer in place of a failure
+	}
+}
+
+// A throttle lets a number of lines through in each second.
+type throttle struct {
+	most  int // 0 lets all through
+	total atomic.Uint64
+
+	mu     sync.Mutex
+	second int64  // guarded by mu; of the Unix clock
+	n      int    // guarded by mu; lines in this second
+	left   uint64 // guarded by mu; left out since it was last told
+}
+
+// allow reports whether a line may be written, and how many were left out
+// before, which it tells once.
+func (t *throttle) allow(now time.Time) (ok bool, left uint64) {
+	if t.most == 0 {
+		return true, 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := now.Unix(); s != t.second {
+		t.second, t.n = s, 0
+		left, t.left = t.left, 0
+	}
+	if t.n++; t.n > t.most {
+		t.left++
+		t.total.Add(1)
+		return false, left
+	}
+	return true, left
+}
+
+// structured writes a line with log/slog. Its time is when the request came.
+func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.Time, wait time.Duration) {
+	rec := slog.NewRecord(w.start, level, "request", 0)
+	rec.AddAttrs(
+		slog.String("client", l.o.Client(r)),
+		slog.String("method", w.method),
+		slog.String("host", w.host),
+		slog.String("target", l.target(w.target)),
+		slog.String("proto", r.Proto),
+		slog.Int("status", w.status),
+		slog.Int64("bytes", w.bytes),
+		slog.Float64("duration_ms", ms(now.Sub(w.start))),
+		slog.Float64("ttfb_ms", ms(wait)),
+	)
+	if w.route != "" {
+		rec.AddAttrs(slog.String("route", w.route))
+	}
+	if w.hasReceipt {
+		rec.AddAttrs(w.receiptAttrs()...)
+	}
+	if id := w.requestID(r); id != "" {
+		rec.AddAttrs(slog.String("request_id", id))
+	}
+	if w.broken {
+		rec.AddAttrs(slog.Bool("broken", true))
+	}
+	if text := w.errorText(r); text != "" {
+		rec.AddAttrs(slog.String("error", text))
+	}
+	_ = l.slog.Handle(context.Background(), rec) // a log that cannot be written has nowhere to say so
+}
+
+// errorText says what went wrong, "" if nothing did.
+func (w *writer) errorText(r *http.Request) string {
+	switch {
+	case w.receipt.Err != nil:
+		return w.receipt.Err.Error()
+	case w.broken && r.Context().Err() != nil:
+		return "the client has left"
+	case w.broken:
+		return "the answer was broken off"
+	}
+	return ""
+}
+
+// requestID is the id that the gateway gave or took over.
+func (w *writer) requestID(r *http.Request) string {
+	if id := w.Header().Get("X-Request-Id"); id != "" {
+		return id
+	}
+	return r.Header.Get("X-Request-Id")
+}
+
+func (w *writer) receiptAttrs() []slog.Attr {
+	rc := w.receipt
+	attrs := []slog.Attr{slog.String("cache", outcome(rc.Outcome))}
+	if rc.Forwarded != "" {
+		attrs = append(attrs, slog.String("forwarded", rc.Forwarded))
+	}
+	if rc.UpstreamStatus != 0 {
+		attrs = append(attrs, slog.Int("upstream_status", rc.UpstreamStatus))
+	}
+	if rc.Queued > 0 {
+		attrs = append(attrs, slog.Float64("queued_ms", ms(rc.Queued)))
+	}
+	return attrs
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,155 @@
+package access
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+var (
+	_ weirhttp.ReceiptWriter = (*writer)(nil)
+	_ io.ReaderFrom          = (*writer)(nil)
+	_ io.StringWriter        = (*writer)(nil)
+	_ http.Hijacker          = (*writer)(nil)
+	_ http.Flusher           = (*writer)(nil)
+)
+
+// A writer notes what becomes of one request. It belongs to the request's
+// handler, as every ResponseWriter does, and goes back into its pool when that
+// returns.
+type writer struct {
+	http.ResponseWriter
+	method, target, host string
+	start                time.Time
+	first                time.Time // of the head; zero without one
+	status               int       // 0 without a head
+	bytes                int64     // of the body
+	broken               bool      // the handler panicked, which breaks the answer off
+	receipt              weirhttp.Receipt
+	hasReceipt           bool
+	route                string
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// SetReceipt takes note of what the cache and the limits did; the last one
+// counts.
+func (w *writer) SetReceipt(r weirhttp.Receipt) {
+	w.receipt, w.hasReceipt = r, true
+	if next, ok := w.ResponseWriter.(weirhttp.ReceiptWriter); ok {
+		next.SetReceipt(r)
+	}
+}
+
+// SetRoute takes note of the route.
+func (w *writer) SetRoute(name string) { w.route = name }
+
+// WriteHeader writes a head; those before the final one are not noted.
+func (w *writer) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.head(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) head(status int) {
+	if w.status == 0 {
+		w.status, w.first = status, time.Now()
+	}
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.head(http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// WriteString is Write without a copy.
+func (w *writer) WriteString(s string) (int, error) {
+	w.head(http.StatusOK)
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom uses that of the server where it has one.
+func (w *writer) ReadFrom(r io.Reader) (int64, error) {
+	w.head(http.StatusOK)
+	var n int64
+	var err error
+	if rf, ok := w.ResponseWriter.(io.ReaderFrom); ok {
+		n, err = rf.ReadFrom(r)
+	} else {
+		n, err = io.Copy(onlyWriter{w.ResponseWriter}, r)
+	}
+	w.bytes += n
+	return n, err
+}
+
+// onlyWriter hides everything but Write, so that io.Copy does not come back.
+type onlyWriter struct{ io.Writer }
+
+// Flush writes what is buffered.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *writer) FlushError() error {
+	w.head(http.StatusOK)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack hands the connection over; what then passes is not counted.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buf, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.head(http.StatusSwitchingProtocols)
+	}
+	return c, buf, err
+}
+
+// outcome is o in words.
+func outcome(o weirhttp.Outcome) string {
+	switch o {
+	case weirhttp.OutcomePass:
+		return "pass"
+	case weirhttp.OutcomeMiss:
+		return "miss"
+	case weirhttp.OutcomeJoined:
+		return "joined"
+	case weirhttp.OutcomeHit:
+		return "hit"
+	case weirhttp.OutcomeStale:
+		return "stale"
+	case weirhttp.OutcomeValidated:
+		return "validated"
+	case weirhttp.OutcomeRefused:
+		return "refused"
+	case weirhttp.OutcomeFailed:
+		return "failed"
+	}
+	return "unknown"
+}
+
+// connection is the address of the client's connection, without the port.
+func connection(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// target leaves the query out if it must not be logged.
+func (l *Log) target(t string) string {
+	if l.o.NoQuery {
+		t, _, _ = strings.Cut(t, "?")
+	}
+	return t
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A Gateway is what is administered: a gateway.Gateway, or a test's.
+type Gateway interface {
+	Stats() gateway.Stats
+	Cache() *weirhttp.Cache
+	Explain(r *http.Request) (route string, e weirhttp.Explanation)
+}
+
+var _ Gateway = (*gateway.Gateway)(nil)
+
+// Options configure the endpoints.
+type Options struct {
+	// Token has to be sent by everybody, as Authorization: Bearer. Empty means
+	// that nobody is asked.
+	Token string
+	// Hosts are the names that clients call the listener by, beside its address
+	// and localhost.
+	Hosts []string
+	// Ready tells why the proxy is not ready, nil if it is. nil means always.
+	Ready func() error
+	// Process is what /stats says about the process, beside the gateway. nil
+	// means nothing.
+	Process func() any
+	// Logger is told of purges. nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// New returns the endpoints for g.
+func New(g Gateway, o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Ready == nil {
+		o.Ready = func() error { return nil }
+	}
+	if o.Process == nil {
+		o.Process = func() any { return nil }
+	}
+	s := &server{gateway: g, o: o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /stats", s.stats)
+	mux.HandleFunc("GET /explain", s.explainQuery)
+	mux.HandleFunc("POST /explain", s.explainBody)
+	mux.HandleFunc("POST /purge", s.purge)
+	// Not cmdline: flags are nobody else's business.
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /debug/pprof/cmdline", http.NotFoundHandler())
+	return newGuard(o.Token, o.Hosts).protect(mux, func(r *http.Request) bool {
+		return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+			(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
+	})
+}
+
+type server struct {
+	gateway Gateway
+	o       Options
+}
+
+const index = `weir admin
+
+GET  /healthz            the process runs
+GET  /readyz             it wants traffic: 503 while it starts or drains
+GET  /stats              counters, as JSON
+GET  /explain?url=URL    what would become of a request, and why; &method=
+POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
+POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "soft": true marks stale
+GET  /debug/pprof/       profiles
+`
+
+func (s *server) index(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, index) }
+
+func (s *server) healthz(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") }
+
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.o.Ready(); err != nil {
+		text(w, http.StatusServiceUnavailable, "not ready: "+err.Error()+"\n")
+		return
+	}
+	text(w, http.StatusOK, "ready\n")
+}
+
+// stats answers with the counters of the gateway, and those of the process.
+func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
+	answer(w, struct {
+		gateway.Stats
+		Process any `json:"process,omitempty"`
+	}{s.gateway.Stats(), s.o.Process()})
+}
+
+// text answers with a few words.
+func text(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // a client that has gone needs no answer
+}
+
+// answer answers with v as JSON.
+func answer(w http.ResponseWriter, v any) { write(w, http.StatusOK, v) }
+
+// fail answers with what is wrong.
+func fail(w http.ResponseWriter, status int, format string, args ...any) {
+	write(w, status, map[string]string{"error": fmt.Sprintf(format, args...)})
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // with nosniff it cannot be taken for HTML
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // a client that has gone needs no answer
+}

@@ -1,0 +1,289 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A fake gateway notes what it is asked to explain.
+type fake struct {
+	asked *http.Request
+	cache *weirhttp.Cache
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	c, err := weirhttp.NewCache(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fake{cache: c}
+}
+
+func (f *fake) Stats() gateway.Stats   { return gateway.Stats{Unrouted: 42} }
+func (f *fake) Cache() *weirhttp.Cache { return f.cache }
+func (f *fake) Explain(r *http.Request) (string, weirhttp.Explanation) {
+	f.asked = r
+	return "shop", weirhttp.Explanation{Method: r.Method, Answer: "hit"}
+}
+
+// local is the address that requests come to in these tests.
+const local = "192.0.2.1:9090"
+
+// A call is a request to the admin listener.
+type call struct {
+	method, target, host, body string
+	header                     map[string]string
+}
+
+func (c call) on(h http.Handler) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(c.method, c.target, strings.NewReader(c.body))
+	addr, _ := net.ResolveTCPAddr("tcp", local)
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(addr)))
+	if r.Host = "localhost"; c.host != "" {
+		r.Host = strings.TrimPrefix(c.host, "none")
+	}
+	for name, v := range c.header {
+		r.Header.Set(name, v)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func get(target string) call { return call{method: "GET", target: target} }
+
+func post(target, body string) call { return call{method: "POST", target: target, body: body} }
+
+func TestH20_UnknownHostIsRefused(t *testing.T) {
+	h := admin.New(newFake(t), admin.Options{Hosts: []string{"Weir.Example", "ops.example:9090"}})
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:9090": 200, "LOCALHOST.": 200, "127.0.0.1": 200, "127.9.9.9:1": 200, "[::1]:9090": 200, "[::1]": 200, "::1": 200,
+		local: 200, "192.0.2.1": 200, "[::ffff:192.0.2.1]:9090": 200, "weir.example:443": 200, "ops.example": 200,
+		"192.0.2.2": 403, "10.0.0.1:9090": 403, "evil.example": 403, "evil.example:9090": 403, "localhost.evil.example": 403,
+		"none": 403, "127.0.0.1.evil.example": 403, "sub.weir.example": 403, "0x7f.1": 403, "2130706433": 403, "localhost:9090:1": 403,
+	} {
+		for _, target := range []string{"/stats", "/healthz", "/readyz", "/"} {
+			c := get(target)
+			c.host = host
+			if got := c.on(h); got.Code != want {
+				t.Errorf("Host %q, %s: %d %s; want %d", host, target, got.Code, got.Body, want)
+			}
+		}
+	}
+}
+
+func TestH20_TokenIsAskedForEverywhereButByProbes(t *testing.T) {
+	h := admin.New(newFake(t), admin.Options{Token: "correct horse"})
+	for auth, want := range map[string]int{
+		"Bearer correct horse": 200, "bearer correct horse": 200, "Bearer  correct horse": 200,
+		"": 401, "Bearer": 401, "Bearer ": 401, "Bearer correct": 401, "Bearer correct horses": 401, "Basic correct horse": 401, "correct horse": 401,
+	} {
+		for _, c := range []call{get("/stats"), get("/"), get("/explain?url=http://a/"), get("/debug/pprof/"), post("/purge", `{"all": true}`), get("/nothing")} {
+			c.header = map[string]string{"Authorization": auth}
+			got := c.on(h)
+			if c.target == "/nothing" && want == 200 {
+				continue // 404
+			}
+			if got.Code != want {
+				t.Errorf("Authorization %q, %s: %d; want %d", auth, c.target, got.Code, want)
+			}
+			if want == 401 && (!strings.HasPrefix(got.Header().Get("WWW-Authenticate"), "Bearer") || strings.Contains(got.Body.String(), "horse")) {
+				t.Errorf("%s: %v %s; want a challenge that tells nothing", c.target, got.Header(), got.Body)
+			}
+		}
+	}
+	for _, target := range []string{"/healthz", "/readyz"} {
+		if got := get(target).on(h); got.Code != 200 {
+			t.Errorf("%s without a token: %d; want 200", target, got.Code)
+		}
+		if got := post(target, "").on(h); got.Code != 401 {
+			t.Errorf("POST %s without a token: %d; want 401", target, got.Code)
+		}
+	}
+}
+
+func TestH20_TokenIsNeededOffLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:9090": false, "localhost:9090": false, "[::1]:9090": false, "127.1.2.3:1": false, "[::ffff:127.0.0.1]:1": false,
+		":9090": true, "0.0.0.0:9090": true, "[::]:9090": true, "10.0.0.1:9090": true, "ops.example:9090": true, "localhost.example:1": true, "9090": true,
+	} {
+		if got := admin.NeedsToken(address); got != want {
+			t.Errorf("NeedsToken(%q) = %v; want %v", address, got, want)
+		}
+	}
+}
+
+func TestH20_OtherSitesPagesAreRefused(t *testing.T) {
+	f := newFake(t)
+	h := admin.New(f, admin.Options{})
+	for _, tt := range []struct {
+		header map[string]string
+		want   int
+	}{
+		{nil, 200}, // curl
+		{map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
+		{map[string]string{"Origin": "http://localhost"}, 200},
+		{map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		{map[string]string{"Origin": "http://evil.example"}, 403},
+		{map[string]string{"Origin": "null"}, 403},
+	} {
+		for _, c := range []call{post("/purge", `{"tags": ["a"]}`), post("/explain", `{"url": "http://a.example/"}`)} {
+			c.header = tt.header
+			if got := c.on(h); got.Code != tt.want {
+				t.Errorf("%v to %s: %d %s; want %d", tt.header, c.target, got.Code, got.Body, tt.want)
+			}
+		}
+	}
+}
+
+func TestH20_MethodsAndPaths(t *testing.T) {
+	h := admin.New(newFake(t), admin.Options{})
+	for _, tt := range []struct {
+		method, target string
+		want           int
+	}{
+		{"GET", "/", 200}, {"HEAD", "/stats", 200}, {"GET", "/nothing", 404}, {"GET", "/purge", 405}, {"PURGE", "/purge", 405}, {"DELETE", "/stats", 405},
+		{"POST", "/stats", 405}, {"PUT", "/purge", 405}, {"CONNECT", "/stats", 405}, {"OPTIONS", "/purge", 405},
+		{"GET", "/debug/pprof/", 200}, {"GET", "/debug/pprof/heap", 200}, {"GET", "/debug/pprof/cmdline", 404}, {"POST", "/debug/pprof/heap", 405},
+	} {
+		got := call{method: tt.method, target: tt.target}.on(h)
+		if got.Code != tt.want {
+			t.Errorf("%s %s: %d; want %d", tt.method, tt.target, got.Code, tt.want)
+		}
+		if got.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: Cache-Control %q; want no-store", tt.method, tt.target, got.Header().Get("Cache-Control"))
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	var reason error
+	h := admin.New(newFake(t), admin.Options{Ready: func() error { return reason }})
+	if got := get("/readyz").on(h); got.Code != 200 || got.Body.String() != "ready\n" {
+		t.Errorf("ready: %d %q; want 200", got.Code, got.Body)
+	}
+	reason = errors.New("draining")
+	if got := get("/readyz").on(h); got.Code != 503 || got.Body.String() != "not ready: draining\n" {
+		t.Errorf("draining: %d %q; want 503 and why", got.Code, got.Body)
+	}
+	if got := get("/healthz").on(h); got.Code != 200 || got.Body.String() != "ok\n" {
+		t.Errorf("health while draining: %d %q; want 200", got.Code, got.Body)
+	}
+}
+
+func TestStats(t *testing.T) {
+	h := admin.New(newFake(t), admin.Options{Token: "s3cret", Process: func() any { return map[string]int{"pid": 7} }})
+	c := get("/stats")
+	c.header = map[string]string{"Authorization": "Bearer s3cret"}
+	got := c.on(h)
+	var v struct {
+		Unrouted int
+		Process  struct{ PID int }
+	}
+	if err := json.Unmarshal(got.Body.Bytes(), &v); err != nil || v.Unrouted != 42 || v.Process.PID != 7 || got.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("stats = %s, %v; want the gateway's and the process's", got.Body, err)
+	}
+	if strings.Contains(got.Body.String(), "s3cret") {
+		t.Error("the stats tell the token")
+	}
+}
+
+func TestH12_PurgeOrders(t *testing.T) {
+	var logged bytes.Buffer
+	h := admin.New(newFake(t), admin.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	for _, tt := range []struct {
+		body string
+		code int
+		want string
+	}{
+		{`{"url": "http://shop.example/a?b=c"}`, 200, `"responses": 0`},
+		{`{"url": "https://shop.example", "soft": true}`, 200, `"soft": true`},
+		{`{"tags": ["a", "b"]}`, 200, `"tags": 2`},
+		{`{"all": true}`, 200, `"responses": 0`},
+		{`{}`, 400, `want one of`},
+		{`{"url": "http://a/", "all": true}`, 400, `want one of`},
+		{`{"tags": []}`, 400, `want one of`},
+		{`{"tags": [""]}`, 400, `a tag is empty`},
+		{`{"all": true, "soft": true}`, 400, `cannot be soft`},
+		{`{"url": "/a"}`, 400, `want http://host/path`},
+		{`{"url": "ftp://a/"}`, 400, `want http://host/path`},
+		{`{"url": "http://me:pw@a/"}`, 400, `names a user`},
+		{`{"url": "http://a/%zz"}`, 400, `url:`},
+		{`{"urls": "http://a/"}`, 400, `unknown field`},
+		{`{"all": true} {"all": true}`, 400, `more than one value`},
+		{`all`, 400, `the body`},
+		{``, 400, `the body`},
+		{`{"tags": ["` + strings.Repeat("x", 1<<20) + `"]}`, 413, `too large`},
+	} {
+		logged.Reset()
+		got := post("/purge", tt.body).on(h)
+		if got.Code != tt.code || !strings.Contains(got.Body.String(), tt.want) {
+			t.Errorf("purge %.60s: %d %s; want %d, %s", tt.body, got.Code, got.Body, tt.code, tt.want)
+		}
+		if (tt.code == 200) != strings.Contains(logged.String(), "msg=purged") {
+			t.Errorf("purge %.60s logged %q; want a line for what was done", tt.body, logged.String())
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	f := newFake(t)
+	h := admin.New(f, admin.Options{})
+	for _, tt := range []struct {
+		c    call
+		want string // method, TLS, Host, RequestURI, Accept
+	}{
+		{get("/explain?url=http%3A%2F%2Fa.example%2Fx%3Fy%3D1%23f"), "GET false a.example /x?y=1 []"},
+		{get("/explain?method=HEAD&url=https://a.example"), "HEAD true a.example / []"},
+		{post("/explain", `{"url": "https://a.example:8443/%2F", "method": "PUT", "headers": {"accept": "a"}}`), "PUT true a.example:8443 /%2F [a]"},
+		{post("/explain", `{"url": "http://a.example/", "headers": {"Accept": ["a", "b"], "host": "b.example"}}`), "GET false b.example / [a b]"},
+	} {
+		got := tt.c.on(h)
+		if got.Code != 200 || !strings.Contains(got.Body.String(), `"route": "shop"`) || !strings.Contains(got.Body.String(), `"answer": "hit"`) {
+			t.Errorf("%s: %d %s; want the explanation", tt.c.target, got.Code, got.Body)
+			continue
+		}
+		r := f.asked
+		if is := strings.Join([]string{r.Method, map[bool]string{true: "true", false: "false"}[r.TLS != nil], r.Host, r.RequestURI, "[" + strings.Join(r.Header["Accept"], " ") + "]"}, " "); is != tt.want {
+			t.Errorf("%s %s asked for %s; want %s", tt.c.target, tt.c.body, is, tt.want)
+		}
+	}
+	for _, c := range []call{get("/explain"), get("/explain?url=/x"), get("/explain?url=http://a/&method=a%20b"), post("/explain", `{"url": "http://a/", "headers": {"a": 1}}`)} {
+		if got := c.on(h); got.Code != 400 || !strings.Contains(got.Body.String(), `"error"`) {
+			t.Errorf("%s %s: %d %s; want 400 and why", c.target, c.body, got.Code, got.Body)
+		}
+	}
+}
+
+// Whatever is posted, the answer is JSON, and no panic.
+func FuzzOrders(f *testing.F) {
+	f.Add(`{"url": "http://a/"}`)
+	f.Add(`{"tags": ["a"], "soft": true}`)
+	f.Add(`{"url": "https://[::1]:x", "headers": {"a": ["b"]}}`)
+	c, err := weirhttp.NewCache(1 << 20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	h := admin.New(&fake{cache: c}, admin.Options{Logger: slog.New(slog.DiscardHandler)})
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, target := range []string{"/purge", "/explain"} {
+			if got := post(target, body).on(h); !json.Valid(got.Body.Bytes()) {
+				t.Errorf("%s %q: %s; want JSON", target, body, got.Body)
+			}
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package admin
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// maxOrder bounds the body of a request: room for ten thousand tags.
+const maxOrder = 1 << 20
+
+// A purgeOrder is the body of POST /purge. One of URL, Tags and All.
+type purgeOrder struct {
+	URL  string   `json:"url"`
+	Tags []string `json:"tags"`
+	All  bool     `json:"all"`
+	Soft bool     `json:"soft"`
+}
+
+// check says what is wrong with the order.
+func (o purgeOrder) check() error {
+	n := 0
+	for _, given := range []bool{o.URL != "", len(o.Tags) > 0, o.All} {
+		if given {
+			n++
+		}
+	}
+	if n != 1 {
+		return errors.New(`want one of "url", "tags" and "all"`)
+	}
+	if o.All && o.Soft {
+		return errors.New(`"all" cannot be soft`)
+	}
+	for _, tag := range o.Tags {
+		if tag == "" {
+			return errors.New("a tag is empty")
+		}
+	}
+	return nil
+}
+
+// purge removes responses, or marks them stale.
+func (s *server) purge(w http.ResponseWriter, r *http.Request) {
+	var o purgeOrder
+	if !read(w, r, &o) {
+		return
+	}
+	if err := o.check(); err != nil {
+		fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	result := map[string]any{"soft": o.Soft}
+	cache := s.gateway.Cache()
+	switch {
+	case o.URL != "":
+		u, err := absolute(o.URL)
+		if err != nil {
+			fail(w, http.StatusBadRequest, "%v", err)
+			return
+		}
+		result["responses"] = cache.Purge(u.Scheme, u.Host, u.RequestURI(), o.Soft)
+	case o.All:
+		result["responses"] = cache.Stats().Responses
+		cache.Clear()
+	default:
+		// The cache finds the responses of a tag when they are next asked for.
+		cache.PurgeTags(o.Soft, o.Tags...)
+		result["tags"] = len(o.Tags)
+	}
+	s.o.Logger.Info("purged", "client", r.RemoteAddr, "url", o.URL, "tags", o.Tags, "all", o.All, "soft", o.Soft)
+	answer(w, result)
+}
+
+// A question is the body of POST /explain.
+type question struct {
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]values `json:"headers"`
+}
+
+// values are those of a field: a string, or an array of them.
+type values []string
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	var one string
+	if err := json.Unmarshal(b, &one); err == nil {
+		*v = values{one}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(b, &many); err != nil {
+		return errors.New("the value of a header is a string or an array of strings")
+	}
+	*v = many
+	return nil
+}
+
+func (s *server) explainQuery(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s.explain(w, r, question{Method: q.Get("method"), URL: q.Get("url")})
+}
+
+func (s *server) explainBody(w http.ResponseWriter, r *http.Request) {
+	var q question
+	if read(w, r, &q) {
+		s.explain(w, r, q)
+	}
+}
+
+func (s *server) explain(w http.ResponseWriter, r *http.Request, q question) {
+	asked, err := q.request(r)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	route, e := s.gateway.Explain(asked)
+	answer(w, struct {
+		Route string `json:"route"` // empty if none matches
+		weirhttp.Explanation
+	}{route, e})
+}
+
+// request is the request that is asked about, as the server would have got it
+// from the one who asks.
+func (q question) request(from *http.Request) (*http.Request, error) {
+	u, err := absolute(q.URL)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(from.Context(), q.Method, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("method %q: not a method", q.Method)
+	}
+	r.URL.Scheme, r.URL.Host = "", "" // as in a request to an origin
+	r.RequestURI = u.RequestURI()
+	r.RemoteAddr = from.RemoteAddr
+	r.Body = http.NoBody
+	if u.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
+	}
+	for name, vs := range q.Headers {
+		if http.CanonicalHeaderKey(name) == "Host" && len(vs) > 0 {
+			r.Host = vs[0]
+			continue
+		}
+		for _, v := range vs {
+			r.Header.Add(name, v)
+		}
+	}
+	return r, nil
+}
+
+// absolute reads a URL as clients of the proxy use it.
+func absolute(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", errors.Unwrap(err))
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("url: want http://host/path or https://host/path, as clients ask for it")
+	case u.User != nil:
+		return nil, errors.New("url: names a user")
+	}
+	u.Fragment, u.RawFragment = "", "" // clients do not send it
+	return u, nil
+}
+
+// read reads the body into v, and answers itself if it cannot.
+func read(w http.ResponseWriter, r *http.Request, v any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("more than one value")
+	}
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			status = http.StatusRequestEntityTooLarge
+		}
+		fail(w, status, "the body: %v", err)
+		return false
+	}
+	return true
+}

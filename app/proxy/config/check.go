@@ -1,0 +1,336 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/gateway"
+)
+
+// defaultListen is the listener of a configuration that names none.
+const defaultListen = "127.0.0.1:8080"
+
+// maxAdaptive is up to where limit.Adaptive tells numbers apart.
+const maxAdaptive = 10_000
+
+// place finds where a setting was written, or the section that it would be in.
+func (d *decoder) place(path string) place {
+	for at := path; at != ""; {
+		if n := d.nodes[at]; n != nil {
+			return place{path, n}
+		}
+		if i := strings.LastIndexAny(at, ".["); i >= 0 {
+			at = at[:i]
+		} else {
+			at = ""
+		}
+	}
+	return place{path: path}
+}
+
+// wrong notes a fault of a setting.
+func (d *decoder) wrong(path, value, problem, suggestion string) {
+	d.complain(d.place(path), value, &mistake{problem, suggestion})
+}
+
+// warn notes a warning.
+func (d *decoder) warn(c *Config, path, value, problem string) {
+	d.wrong(path, value, problem, "")
+	last := len(d.faults) - 1
+	c.Warnings = append(c.Warnings, d.faults[last])
+	d.faults = d.faults[:last]
+}
+
+// check finds what is wrong between settings, and with the files that they
+// name. It runs with other faults there, so it says nothing about what is empty
+// because of them. It also fills in what depends on other settings.
+func (d *decoder) check(c *Config) {
+	good := len(d.faults) == 0
+	d.checkListeners(c)
+	d.checkAdmin(c)
+	d.checkUpstreams(c)
+	d.checkRoutes(c)
+	if good && len(d.faults) == 0 {
+		d.checkGateway(c)
+	}
+}
+
+func (d *decoder) checkListeners(c *Config) {
+	if len(c.Listen) == 0 {
+		c.Listen = []Listener{{Address: defaultListen}}
+	}
+	first := map[string]int{}
+	for i, l := range c.Listen {
+		path := fmt.Sprintf("listen[%d]", i)
+		if _, port, err := net.SplitHostPort(l.Address); err == nil && port != "0" {
+			if j, taken := first[l.Address]; taken {
+				d.wrong(path+".address", l.Address, fmt.Sprintf("is the address of listen[%d] too", j), "")
+			} else {
+				first[l.Address] = i
+			}
+		}
+		if l.TLS != nil {
+			d.checkPair(c, path+".tls", l.TLS.Cert, l.TLS.Key)
+			if l.H2C {
+				d.wrong(path+".h2c", "true", "is for listeners without tls, which has HTTP/2 anyway", "")
+			}
+		}
+		if l.ProxyProtocol && len(c.TrustedProxies) == 0 && d.nodes["trusted_proxies"] == nil {
+			d.wrong(path+".proxy_protocol", "true", "needs trusted_proxies, whose word is taken", "")
+		}
+	}
+}
+
+// checkPair checks a certificate and its key, where both are given.
+func (d *decoder) checkPair(c *Config, path, cert, key string) {
+	if cert == "" || key == "" {
+		return
+	}
+	if _, ofKey, err := certificate(cert, key); err != nil {
+		if ofKey {
+			d.complain(d.place(path+".key"), key, err)
+		} else {
+			d.complain(d.place(path+".cert"), cert, err)
+		}
+		return
+	}
+	if m := exposed(key); m != nil {
+		d.warn(c, path+".key", key, m.problem)
+	}
+}
+
+func (d *decoder) checkAdmin(c *Config) {
+	a := c.Admin
+	if a.TokenFile != "" {
+		if _, err := c.AdminToken(); err != nil {
+			d.complain(d.place("admin.token_file"), a.TokenFile, err)
+		} else if m := exposed(a.TokenFile); m != nil {
+			d.warn(c, "admin.token_file", a.TokenFile, m.problem)
+		}
+	}
+	if a.Address == "" {
+		if a.TokenFile != "" && !d.faulty("admin.address") {
+			d.warn(c, "admin.token_file", a.TokenFile, "has no effect without admin.address")
+		}
+		return
+	}
+	if !onLoopback(a.Address) && d.nodes["admin.token_file"] == nil {
+		d.wrong("admin.address", a.Address, "is not on loopback, and needs admin.token_file", "")
+	}
+	for i, l := range c.Listen {
+		if _, port, err := net.SplitHostPort(l.Address); err == nil && port != "0" && l.Address == a.Address {
+			d.wrong("admin.address", a.Address, fmt.Sprintf("is the address of listen[%d] too; what is for operators is not for clients", i), "")
+		}
+	}
+}
+
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// faulty tells whether there is a fault of a setting already.
+func (d *decoder) faulty(path string) bool {
+	return slices.ContainsFunc(d.faults, func(f *Fault) bool {
+		return f.Field == path || strings.HasPrefix(f.Field, path+".") || strings.HasPrefix(f.Field, path+"[")
+	})
+}
+
+func (d *decoder) checkUpstreams(c *Config) {
+	if len(c.Upstreams) == 0 && !d.faulty("upstreams") {
+		d.wrong("upstreams", "", "is missing: name what stands behind, here or with --upstream URL", "")
+	}
+	first := map[string]int{}
+	for i, u := range c.Upstreams {
+		path := fmt.Sprintf("upstreams[%d]", i)
+		d.unique(first, path, "upstreams", u.Name, i)
+		for j, s := range u.Servers {
+			if k := slices.Index(u.Servers[:j], s); k >= 0 {
+				d.wrong(fmt.Sprintf("%s.servers[%d]", path, j), s, fmt.Sprintf("is there twice, as servers[%d]", k), "")
+			}
+		}
+		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.faulty(path+".concurrency") {
+			d.wrong(path+".concurrency", u.Concurrency.String(), fmt.Sprintf("must be 1 to %d with adaptive", maxAdaptive), "")
+		}
+		t := u.TLS
+		if t == nil {
+			continue
+		}
+		if t.CA != "" {
+			if _, err := authorities(t.CA); err != nil {
+				d.complain(d.place(path+".tls.ca"), t.CA, err)
+			}
+		}
+		if d.nodes[path+".tls.cert"] != nil && d.nodes[path+".tls.key"] == nil {
+			d.wrong(path+".tls.key", "", "is missing: a certificate needs its key", "")
+		}
+		if d.nodes[path+".tls.key"] != nil && d.nodes[path+".tls.cert"] == nil {
+			d.wrong(path+".tls.cert", "", "is missing: a key needs its certificate", "")
+		}
+		d.checkPair(c, path+".tls", t.Cert, t.Key)
+	}
+}
+
+// unique notes a name that is there twice.
+func (d *decoder) unique(first map[string]int, path, list, name string, i int) {
+	if name == "" {
+		return
+	}
+	if j, taken := first[name]; taken {
+		d.wrong(path+".name", name, fmt.Sprintf("is the name of %s[%d] too", list, j), "")
+		return
+	}
+	first[name] = i
+}
+
+func (d *decoder) checkRoutes(c *Config) {
+	if len(c.Routes) == 0 && !d.faulty("routes") {
+		switch len(c.Upstreams) {
+		case 0:
+		case 1:
+			c.Routes = []Route{{Name: defaultName}}
+			setDefaults(fieldNamed(root, "routes").fields, reflect.ValueOf(c).Elem().FieldByName("Routes").Index(0))
+		default:
+			d.wrong("routes", "", "is missing: with several upstreams routes have to say what goes where", "")
+		}
+	}
+	first, matches := map[string]int{}, map[string]int{}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		path := fmt.Sprintf("routes[%d]", i)
+		d.unique(first, path, "routes", r.Name, i)
+		d.checkRoute(c, r, path)
+		match := fmt.Sprint(r.Hosts, r.Path, r.Methods)
+		if j, taken := matches[match]; taken {
+			d.warn(c, path, "", fmt.Sprintf("matches what routes[%d] matches, and gets nothing", j))
+		} else {
+			matches[match] = i
+		}
+	}
+}
+
+func (d *decoder) checkRoute(c *Config, r *Route, path string) {
+	var names []string
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	known := len(names) > 0 && !slices.Contains(names, "")
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	switch at := path + ".upstream"; {
+	case !known:
+	case r.Upstream == "" && len(names) > 1 && d.nodes[at] == nil:
+		d.wrong(at, "", "is missing; there are "+strings.Join(names, ", "), "")
+	case r.Upstream == "" && len(names) == 1 && d.nodes[at] == nil:
+		r.Upstream = names[0]
+	case r.Upstream != "" && !slices.Contains(names, r.Upstream):
+		problem, near := "is no upstream", nearest(r.Upstream, names)
+		if near == "" {
+			problem += "; there are " + strings.Join(names, ", ")
+		}
+		d.wrong(at, r.Upstream, problem, near)
+	}
+	if half := c.Cache.Memory / 2; half > 0 && r.Cache.MaxObject > half {
+		if at := path + ".cache.max_object"; d.nodes[at] != nil {
+			d.wrong(at, r.Cache.MaxObject.String(), fmt.Sprintf("must be at most half of cache.memory, which is %v", c.Cache.Memory), "")
+		} else {
+			r.Cache.MaxObject = half
+		}
+	}
+	if r.Rate != nil && r.Rate.Burst == 0 {
+		r.Rate.Burst = r.Rate.Requests
+	}
+	for name, file := range r.Request.SetFrom {
+		at := path + ".request.set_from_file." + name
+		if _, err := readHeader(file); err != nil {
+			d.complain(d.place(at), file, err)
+		} else if m := exposed(file); m != nil {
+			d.warn(c, at, file, m.problem)
+		}
+		if _, both := r.Request.Set[name]; both {
+			d.wrong(at, file, "is in set too", "")
+		}
+	}
+}
+
+// indexed is a path of the gateway below one of its lists.
+var indexed = regexp.MustCompile(`^(?:Config\.)?(Upstreams|Routes)\[(\d+)\]\.?(.*)$`)
+
+// checkGateway asks the gateway, which has the last word, and says in our words
+// what it says about its own fields.
+func (d *decoder) checkGateway(c *Config) {
+	g, err := c.gateway()
+	if err == nil {
+		err = d.validate(g)
+	}
+	for _, err := range flatten(err) {
+		option, ok := errors.AsType[*gateway.OptionError](err)
+		if !ok {
+			d.faults = append(d.faults, &Fault{File: cmp.Or(d.file, "--upstream"), Problem: err.Error()})
+			continue
+		}
+		path, secret := translate(option.Field)
+		value := fmt.Sprint(option.Value)
+		if text, err := strconv.Unquote(value); err == nil {
+			value = text
+		}
+		if secret {
+			value = ""
+		}
+		d.complain(d.place(path), value, &mistake{problem: "must be " + option.Bound})
+	}
+}
+
+// translate turns a path of the gateway into ours.
+func translate(field string) (path string, secret bool) {
+	fields, prefix, rest := root, "", strings.TrimPrefix(field, "Config.")
+	if m := indexed.FindStringSubmatch(field); m != nil {
+		list := strings.ToLower(m[1])
+		fields, prefix, rest = fieldNamed(root, list).fields, fmt.Sprintf("%s[%s]", list, m[2]), m[3]
+	}
+	addresses := gatewayAddresses(fields)
+	index := ""
+	for at := rest; at != ""; {
+		if ours, ok := addresses[at]; ok {
+			if name, err := strconv.Unquote(strings.Trim(index, "[]")); err == nil {
+				index = "." + name // of a header field
+			}
+			return join(prefix, ours) + index, strings.HasPrefix(at, "SetRe")
+		}
+		i := strings.LastIndexAny(at, ".[")
+		if i < 0 {
+			break
+		}
+		if at[i] == '[' && index == "" {
+			index = at[i:]
+		}
+		at = at[:i]
+	}
+	return join(prefix, rest), false
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, flatten(e)...)
+		}
+		return out
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}

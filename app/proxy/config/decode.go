@@ -1,0 +1,379 @@
+package config
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-go/weir/gateway"
+)
+
+// A decoder fills a Config from YAML nodes and notes what is wrong. It goes by
+// the settings, not by the nodes: so it is never deeper than they are, and
+// needs no more than MaxValues steps, whatever the aliases say.
+type decoder struct {
+	file   string // for faults, and as what names of files are relative to
+	lines  []string
+	faults Faults
+
+	origins map[*yaml.Node]string // nodes that come from flags and variables
+	nodes   map[string]*yaml.Node // by path
+	secrets map[int]int           // column from which on a line is not shown
+	values  int
+
+	validate func(gateway.Config) error
+}
+
+// A place is a setting in a file: its path, and the node of its value.
+type place struct {
+	path string
+	node *yaml.Node
+}
+
+func (d *decoder) complain(p place, value string, err error) *Fault {
+	m, ok := err.(*mistake)
+	if !ok {
+		m = &mistake{problem: err.Error()}
+	}
+	f := &Fault{File: d.file, Field: p.path, Value: show(value), Problem: m.problem, Suggestion: m.suggestion}
+	if p.node != nil {
+		if origin, ok := d.origins[p.node]; ok {
+			f.File = origin
+		} else {
+			f.Line, f.Column = p.node.Line, p.node.Column
+		}
+	}
+	d.faults = append(d.faults, f)
+	return f
+}
+
+func (d *decoder) complainf(p place, format string, args ...any) {
+	d.complain(p, "", &mistake{problem: fmt.Sprintf(format, args...)})
+}
+
+// step counts a value. False means that there are too many.
+func (d *decoder) step(p place) bool {
+	if d.values++; d.values == MaxValues+1 {
+		d.complainf(p, "is one value too many: there can be %d, with aliases written out", MaxValues)
+	}
+	return d.values <= MaxValues
+}
+
+// seen notes where a setting is.
+func (d *decoder) seen(p place) {
+	if d.nodes[p.path] == nil {
+		d.nodes[p.path] = p.node
+	}
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode && n.Alias != nil {
+		n = n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// section fills a struct.
+func (d *decoder) section(p place, fields []*field, v reflect.Value) {
+	n := resolve(p.node)
+	if isNull(n) {
+		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
+	}
+	if n.Kind != yaml.MappingNode {
+		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields of its own, not " + kindOf(n)})
+		return
+	}
+	written, meant := map[string]bool{}, map[string]bool{}
+	for _, e := range d.entries(p, n) {
+		name := e.key.Value
+		at := place{join(p.path, name), e.value}
+		if p.path == "" && strings.HasPrefix(name, "x-") {
+			continue
+		}
+		f := fieldNamed(fields, name)
+		if f == nil {
+			at.node = e.key
+			d.hide(e.value)
+			wrong := d.unknown(name, fields)
+			meant[wrong.suggestion] = true
+			d.complain(at, "", wrong)
+			continue
+		}
+		written[name] = true
+		d.seen(at)
+		if d.step(at) {
+			d.field(at, f, v.Field(f.index))
+		}
+	}
+	for _, f := range fields {
+		if f.required && !written[f.name] && !meant[f.name] && p.path != "" {
+			d.complain(place{join(p.path, f.name), p.node}, "", &mistake{problem: "is missing"})
+		}
+	}
+}
+
+// unknown is unknownField, which takes its time, for the faults that are told.
+func (d *decoder) unknown(name string, fields []*field) *mistake {
+	if len(d.faults) > MaxFaults {
+		return &mistake{problem: "unknown field"}
+	}
+	return unknownField(name, fields)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func fieldNamed(fields []*field, name string) *field {
+	for _, f := range fields {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// field fills one field of a struct.
+func (d *decoder) field(p place, f *field, v reflect.Value) {
+	switch {
+	case f.isSection() && f.typ.Kind() == reflect.Pointer:
+		if isNull(resolve(p.node)) {
+			return
+		}
+		v.Set(reflect.New(f.typ.Elem()))
+		setDefaults(f.fields, v.Elem())
+		d.section(p, f.fields, v.Elem())
+	case f.isSection():
+		d.section(p, f.fields, v)
+	case f.isList():
+		d.list(p, f, v)
+	case f.typ.Kind() == reflect.Map:
+		d.headers(p, f, v)
+	default:
+		if value, ok := d.scalar(p, f); ok {
+			v.Set(value)
+		}
+	}
+}
+
+// list fills a list, of structs or of values.
+func (d *decoder) list(p place, f *field, v reflect.Value) {
+	n := resolve(p.node)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		m := &mistake{problem: "must be a list, not " + kindOf(n)}
+		if n.Kind == yaml.ScalarNode && f.fields == nil {
+			m.suggestion = "[" + n.Value + "]"
+		}
+		d.complain(p, scalarValue(n), m)
+		return
+	}
+	if len(n.Content) < f.least {
+		d.complainf(p, "must have at least %d", f.least)
+	}
+	list := reflect.MakeSlice(f.typ, 0, len(n.Content))
+	for i, item := range n.Content {
+		at := place{fmt.Sprintf("%s[%d]", p.path, i), item}
+		d.seen(at)
+		if !d.step(at) {
+			return
+		}
+		if f.fields == nil {
+			if value, ok := d.scalar(at, f); ok {
+				list = reflect.Append(list, value)
+			}
+			continue
+		}
+		value := reflect.New(f.typ.Elem()).Elem()
+		setDefaults(f.fields, value)
+		d.section(at, f.fields, value)
+		list = reflect.Append(list, value)
+	}
+	if list.Len() == 0 && f.def == "" {
+		list = reflect.Zero(f.typ) // so that [] and nothing are the same
+	}
+	v.Set(list)
+}
+
+// scalar reads one value.
+func (d *decoder) scalar(p place, f *field) (reflect.Value, bool) {
+	n := resolve(p.node)
+	value, err := f.fromNode(n)
+	if err != nil {
+		d.complain(p, scalarValue(n), err)
+		return value, false
+	}
+	if f.form == "file" {
+		value = reflect.ValueOf(d.absolute(p.node, value.String()))
+	}
+	return value, true
+}
+
+// fromNode reads a value, with an eye on what YAML makes of it.
+func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
+	if n.Kind != yaml.ScalarNode {
+		return reflect.Value{}, &mistake{problem: "must be " + f.single() + ", not " + kindOf(n)}
+	}
+	t := f.typ
+	if f.isList() {
+		t = t.Elem()
+	}
+	tag := n.ShortTag()
+	switch tag {
+	case "!!null":
+		m := &mistake{problem: "has no value; write " + f.single() + ", or take the line out"}
+		return reflect.Value{}, m
+	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!":
+	default:
+		return reflect.Value{}, &mistake{problem: "has the tag " + tag + ", which is not known"}
+	}
+	v, err := f.parse(n.Value)
+	if err != nil {
+		if tag == "!!bool" && f.enum != nil && n.Value == "false" && slices.Contains(f.enum, "off") {
+			err = &mistake{err.Error(), "off"}
+		}
+		return v, err
+	}
+	quoted := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
+	number := t.Kind() == reflect.Bool || t.Kind() == reflect.Int || t.Kind() == reflect.Float64
+	switch {
+	case number && quoted && n.Value != none:
+		return v, &mistake{problem: "is a text because of its quotes; write it without"}
+	case t.Kind() == reflect.String && tag != "!!str" && tag != "!":
+		return v, &mistake{"is not a text for YAML", "'" + n.Value + "'"}
+	}
+	return v, nil
+}
+
+// headers fills a map of header fields, whose values may be secret.
+func (d *decoder) headers(p place, f *field, v reflect.Value) {
+	n := resolve(p.node)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.hide(n)
+		d.complainf(p, "must be a section with the name of a header field in each line, not %s", kindOf(n))
+		return
+	}
+	m := reflect.MakeMap(f.typ)
+	names := map[string]bool{}
+	for _, e := range d.entries(p, n) {
+		at := place{join(p.path, e.key.Value), e.value}
+		if f.secret {
+			d.hide(e.value)
+		}
+		if !d.step(at) {
+			return
+		}
+		if wrong := forms[f.form].check(e.key.Value); wrong != nil {
+			d.complain(place{at.path, e.key}, "", wrong)
+			continue
+		}
+		name := http.CanonicalHeaderKey(e.key.Value)
+		if names[name] {
+			d.complain(place{at.path, e.key}, "", &mistake{problem: "is there twice, as case does not count"})
+			continue
+		}
+		names[name] = true
+		at.path = join(p.path, name)
+		d.seen(at)
+		if values, ok := d.headerValues(at); ok && f.typ == typeFields {
+			m.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(values))
+		} else if ok && len(values) == 1 {
+			m.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(d.absolute(e.value, values[0])))
+		} else if ok {
+			d.complainf(at, "must be the name of one file")
+		}
+	}
+	if m.Len() > 0 {
+		v.Set(m)
+	}
+}
+
+// headerValues reads a value, or a list of them. What they are is not told.
+func (d *decoder) headerValues(p place) ([]string, bool) {
+	n := resolve(p.node)
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	var values []string
+	for _, item := range items {
+		if item = resolve(item); !d.step(p) {
+			return nil, false
+		}
+		if item.Kind != yaml.ScalarNode || isNull(item) {
+			d.complainf(p, "must be a text or a list of them")
+			return nil, false
+		}
+		if err := checkHeaderValue(item.Value); err != nil {
+			d.complain(p, "", err)
+			return nil, false
+		}
+		values = append(values, item.Value)
+	}
+	return values, len(values) > 0
+}
+
+func checkHeaderValue(value string) error {
+	if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return &mistake{problem: "must be one line, without spaces around it and control characters"}
+	}
+	return nil
+}
+
+// absolute makes the name of a file absolute: names in a file are relative to
+// its folder, those in flags and variables to the working directory.
+func (d *decoder) absolute(n *yaml.Node, name string) string {
+	if _, ours := d.origins[n]; !ours && !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(d.file), name)
+	}
+	if abs, err := filepath.Abs(name); err == nil {
+		return abs
+	}
+	return name
+}
+
+// hide keeps the values under a node out of what is shown of their lines.
+func (d *decoder) hide(n *yaml.Node) {
+	if n.Kind == yaml.AliasNode || d.values > MaxValues {
+		return
+	}
+	d.values++
+	if from, ok := d.secrets[n.Line]; n.Kind == yaml.ScalarNode && (!ok || n.Column < from) {
+		d.secrets[n.Line] = n.Column
+	}
+	for _, c := range n.Content {
+		d.hide(c)
+	}
+}
+
+func scalarValue(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && !isNull(n) {
+		return n.Value
+	}
+	return ""
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return "a single value"
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	envPrefix = "WEIR_"
+	envConfig = "WEIR_CONFIG"
+)
+
+// notOurs are variables that begin as ours do and are somebody else's: of the
+// tests and tools of this repository, and of Kubernetes, which gives each
+// container some for every service of its namespace, and so for one called
+// weir.
+var notOurs = regexp.MustCompile(`^WEIR_(TEST_.*|LAB_.*|PROMISES_.*|MAVEN|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// servicePort is the value of the variable WEIR_PORT of such a service.
+var servicePort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+
+// A setting is one that a flag or a variable gives.
+type setting struct {
+	path   string
+	values []string
+	origin string // --flag or WEIR_VARIABLE
+}
+
+// settings returns those that flags and variables give, flags first choice, and
+// the faults of the variables' names.
+func (s Source) settings() ([]setting, Faults) {
+	var out []setting
+	known := []string{envConfig}
+	flags := reflect.ValueOf(s.Flags)
+	for i := range flags.NumField() {
+		tag := flags.Type().Field(i).Tag
+		name := EnvName(tag.Get("name"))
+		known = append(known, name)
+		set := setting{path: tag.Get("path"), origin: "--" + tag.Get("name")}
+		switch v := flags.Field(i).Interface().(type) {
+		case []string:
+			set.values = slices.Clone(v)
+		case string:
+			if v != "" {
+				set.values = []string{v}
+			}
+		}
+		if text := variable(s.Env, name); len(set.values) == 0 && text != "" {
+			set.origin, set.values = name, []string{text}
+			if flags.Field(i).Kind() == reflect.Slice {
+				set.values = splitList(text)
+			}
+		}
+		if len(set.values) > 0 {
+			out = append(out, set)
+		}
+	}
+	return out, unknownVariables(s.Env, known)
+}
+
+// EnvName is the variable of a flag: WEIR_DRAIN_DELAY of drain-delay.
+func EnvName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// variable returns a variable's value; as in a shell, the last one counts.
+func variable(env []string, name string) string {
+	for _, e := range slices.Backward(env) {
+		if n, value, _ := strings.Cut(e, "="); n == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func splitList(text string) []string {
+	var out []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+func unknownVariables(env, known []string) Faults {
+	var faults Faults
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(known, name) || notOurs.MatchString(name) ||
+			strings.HasSuffix(name, "_PORT") && servicePort.MatchString(value) {
+			continue
+		}
+		f := &Fault{File: name, Problem: "unknown variable", Suggestion: nearest(name, known)}
+		if f.Suggestion == "" {
+			f.Problem += "; there are " + strings.Join(known, ", ")
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	// File is where it was written: a file's name, --flag or WEIR_VARIABLE.
+	File string
+	// Line and Column, counted from 1 and in characters, are 0 outside of files
+	// and where the fault is that something is missing from the whole of it.
+	Line, Column int
+	// Field is the setting, such as routes[0].cache.ttl. Empty where the file
+	// cannot be read.
+	Field string
+	// Value is what was written there; empty for what is no single value, and
+	// for secrets.
+	Value string
+	// Problem says what is wrong, with the bound.
+	Problem string
+	// Suggestion is what may have been meant, or empty.
+	Suggestion string
+	// Snippet is the line of the file, without secrets.
+	Snippet string
+}
+
+// Error is the fault in one line.
+func (f *Fault) Error() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", f.Line, f.Column)
+	}
+	if f.Field != "" && f.Field != f.File {
+		b.WriteString(": " + f.Field)
+	}
+	b.WriteString(": ")
+	if f.Value != "" {
+		fmt.Fprintf(&b, "%q ", f.Value)
+	}
+	b.WriteString(f.Problem)
+	if f.Suggestion != "" {
+		fmt.Fprintf(&b, "; did you mean %q?", f.Suggestion)
+	}
+	return strings.TrimPrefix(b.String(), ": ")
+}
+
+// Text is the fault for people: Error, and under it the line with a caret.
+func (f *Fault) Text() string {
+	if f.Snippet == "" {
+		return f.Error() + "\n"
+	}
+	var caret strings.Builder
+	for i, r := range f.Snippet {
+		if len([]rune(f.Snippet[:i])) >= f.Column-1 {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		caret.WriteRune(r)
+	}
+	return fmt.Sprintf("%s\n    %s\n    %s^\n", f.Error(), f.Snippet, caret.String())
+}
+
+// Faults are all that is wrong: the error of [Load].
+type Faults []*Fault
+
+// Error has one line for each.
+func (f Faults) Error() string {
+	var lines []string
+	for _, fault := range f {
+		lines = append(lines, fault.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Text has one block for each.
+func (f Faults) Text() string {
+	var b strings.Builder
+	for _, fault := range f {
+		b.WriteString(fault.Text())
+	}
+	return b.String()
+}
+
+// Unwrap returns them as errors.
+func (f Faults) Unwrap() []error {
+	var errs []error
+	for _, fault := range f {
+		errs = append(errs, fault)
+	}
+	return errs
+}
+
+// sorted puts flags before variables before the file, and the file in order.
+func (f Faults) sorted() Faults {
+	rank := func(f *Fault) int {
+		switch {
+		case strings.HasPrefix(f.File, "--"):
+			return 0
+		case strings.HasPrefix(f.File, envPrefix):
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(f, func(a, b *Fault) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return f
+}
+
+const (
+	maxValue   = 80  // characters of a value that are shown
+	maxSnippet = 160 // characters of a line that are shown
+)
+
+var (
+	userinfo    = regexp.MustCompile(`(\w://)[^/@\s"']*@`)
+	secretValue = regexp.MustCompile(`(?i)^(.*?(?:token|secret|passw|authoriz|cookie|credential|api[-_]?key|private)[\w-]*["']?\s*:\s*).+$`)
+	notSecret   = regexp.MustCompile(`(?i)_file["']?\s*:|_cookies["']?\s*:`)
+)
+
+// show is a value fit to be shown.
+func show(value string) string {
+	value = userinfo.ReplaceAllString(value, "$1…@")
+	if r := []rune(value); len(r) > maxValue {
+		value = string(r[:maxValue]) + "…"
+	}
+	return value
+}
+
+// showLine is a line of a file fit to be shown: without what may be a secret.
+func showLine(line string) string {
+	line = userinfo.ReplaceAllString(strings.TrimRight(line, "\r\n"), "$1…@")
+	if !notSecret.MatchString(line) {
+		line = secretValue.ReplaceAllString(line, "$1…")
+	}
+	if r := []rune(line); len(r) > maxSnippet {
+		line = string(r[:maxSnippet]) + "…"
+	}
+	return line
+}

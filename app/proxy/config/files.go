@@ -1,0 +1,117 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// Limits on files that a configuration names.
+const (
+	MaxCertBytes   = 1 << 20 // of certificates or a key
+	MaxSecretBytes = 4096    // of a token, or a header's value
+	MinTokenBytes  = 16
+)
+
+// AdminToken reads the token of the admin listener; "" without one.
+func (c *Config) AdminToken() (string, error) {
+	if c.Admin.TokenFile == "" {
+		return "", nil
+	}
+	return readToken(c.Admin.TokenFile)
+}
+
+func readToken(name string) (string, error) {
+	token, err := readSecret(name)
+	if err != nil {
+		return "", err
+	}
+	if len(token) < MinTokenBytes {
+		return "", &mistake{problem: "has fewer than 16 bytes, the least for a token"}
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", &mistake{problem: "has to be one word of printable ASCII"}
+	}
+	return token, nil
+}
+
+// readSecret reads a file of one line. Its content is in no error.
+func readSecret(name string) (string, error) {
+	text, err := readFile(name, MaxSecretBytes)
+	if err != nil {
+		return "", err
+	}
+	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+	if len(text) == 0 {
+		return "", &mistake{problem: "is empty"}
+	}
+	return string(text), nil
+}
+
+// exposed says who else may read a file with a secret, or nothing. Where
+// systems mount secrets for one process, everybody may: so it is a warning.
+func exposed(name string) *mistake {
+	info, err := os.Stat(name)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o004 == 0 {
+		return nil
+	}
+	return &mistake{problem: "can be read by every user of the machine; chmod 600 would end that"}
+}
+
+// certificate reads a certificate and its key. The error says of which of the
+// two it is.
+func certificate(cert, key string) (pair tls.Certificate, ofKey bool, err error) {
+	certPEM, err := readFile(cert, MaxCertBytes)
+	if err != nil {
+		return pair, false, err
+	}
+	keyPEM, err := readFile(key, MaxCertBytes)
+	if err != nil {
+		return pair, true, err
+	}
+	pair, err = tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "tls: ")
+		ofKey = strings.Contains(text, "key") && !strings.Contains(text, "certificate input")
+		return pair, ofKey, &mistake{problem: "cannot be used: " + text}
+	}
+	return pair, false, nil
+}
+
+// authorities reads certificates to trust.
+func authorities(name string) (*x509.CertPool, error) {
+	text, err := readFile(name, MaxCertBytes)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, &mistake{problem: "has no certificate in PEM"}
+	}
+	return pool, nil
+}
+
+// tlsConfig is how an upstream's servers are spoken to.
+func (t *UpstreamTLS) tlsConfig() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	var err error
+	if t.CA != "" {
+		if c.RootCAs, err = authorities(t.CA); err != nil {
+			return nil, err
+		}
+	}
+	if t.Cert != "" && t.Key != "" {
+		pair, _, err := certificate(t.Cert, t.Key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

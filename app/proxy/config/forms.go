@@ -1,0 +1,231 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A form is what a text has to look like.
+type form struct {
+	label string // in the documents
+	check func(text string) *mistake
+}
+
+// forms are the forms by their name in a tag. Empty text is of none of them.
+var forms = map[string]form{
+	"address": {"host:port", checkAddress},
+	"server":  {"URL", checkServer},
+	"network": {"address or network", checkNetwork},
+	"file":    {"file name", checkFile},
+	"host":    {"host name or address", checkHost},
+	"pattern": {"host or *.host", checkPattern},
+	"path":    {"path", checkPath},
+	"prefix":  {"path or =path", checkPrefix},
+	"method":  {"method", checkMethod},
+	"field":   {"header name", matching(token, "must be the name of a header field")},
+	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
+	"cookie":  {"cookie name or *", checkCookie},
+	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, a letter first")},
+	"client":  {"address or header:NAME", checkClient},
+}
+
+var (
+	token    = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$")
+	hostname = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?$`)
+)
+
+func matching(re *regexp.Regexp, problem string) func(string) *mistake {
+	return func(text string) *mistake {
+		if re.MatchString(text) {
+			return nil
+		}
+		return &mistake{problem: problem}
+	}
+}
+
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return true
+	}
+	return len(text) <= 253 && hostname.MatchString(text)
+}
+
+func checkHost(text string) *mistake {
+	if isHost(text) {
+		return nil
+	}
+	m := &mistake{problem: "must be a host name or an address, without a port"}
+	if u, err := url.Parse(text); err == nil && u.Host != "" && isHost(u.Hostname()) {
+		m.suggestion = u.Hostname()
+	} else if host, _, err := net.SplitHostPort(text); err == nil && isHost(host) {
+		m.suggestion = host
+	}
+	return m
+}
+
+func checkPattern(text string) *mistake {
+	if rest, ok := strings.CutPrefix(text, "*."); ok && hostname.MatchString(rest) {
+		return nil
+	}
+	if m := checkHost(text); m != nil {
+		m.problem = "must be a host, or *. before one for all names below, without a port"
+		if strings.HasPrefix(text, ".") && hostname.MatchString(text[1:]) {
+			m.suggestion = "*" + text
+		}
+		return m
+	}
+	return nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == text
+}
+
+func checkAddress(text string) *mistake {
+	host, port, err := net.SplitHostPort(text)
+	if err == nil && isPort(port) && (host == "" || isHost(host)) {
+		return nil
+	}
+	m := &mistake{problem: "must be host:port, with a port from 0 to 65535"}
+	bare := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://"), "/")
+	switch {
+	case isPort(text):
+		m.suggestion = ":" + text
+	case bare != text && checkAddress(bare) == nil:
+		m.suggestion = bare
+	case err != nil && strings.Count(text, ":") > 1 && isHost(text):
+		m.problem = "must be host:port, with an IPv6 address in brackets, such as [::1]:8080"
+	case err != nil && isHost(text):
+		m.suggestion = net.JoinHostPort(text, "8080")
+	}
+	return m
+}
+
+func checkServer(text string) *mistake {
+	const want = "must be http://host:port, https://host:port or h2c://host:port"
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.User != nil:
+		return &mistake{problem: want + ", without a user and password; set_from_file can send them"}
+	case err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "h2c") && isHost(u.Hostname()):
+		if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
+			return &mistake{problem: want + ", with a port from 1 to 65535"}
+		}
+		if bare := u.Scheme + "://" + u.Host; bare != text && bare+"/" != text {
+			return &mistake{want + ", without a path", bare}
+		}
+		return nil
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+		return &mistake{want, "http://" + text}
+	case isPort(text) && text != "0":
+		return &mistake{want, "http://127.0.0.1:" + text}
+	}
+	return &mistake{problem: want}
+}
+
+func checkNetwork(text string) *mistake {
+	if _, err := parseNetwork(text); err == nil {
+		return nil
+	}
+	m := &mistake{problem: "must be an address or a network such as 10.0.0.0/8"}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		m.problem += ", without bits beyond its length"
+		m.suggestion = p.Masked().String()
+	}
+	return m
+}
+
+// parseNetwork reads a network, or an address as one of its own.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		if a.Zone() != "" {
+			return netip.Prefix{}, &mistake{problem: "has a zone"}
+		}
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err == nil && p != p.Masked() {
+		return p, &mistake{problem: "has bits beyond its length"}
+	}
+	return p, err
+}
+
+func checkFile(text string) *mistake {
+	if text == "" || strings.ContainsRune(text, 0) {
+		return &mistake{problem: "must be the name of a file"}
+	}
+	return nil
+}
+
+func isPath(text string) bool {
+	return strings.HasPrefix(text, "/") && !strings.ContainsAny(text, "# \t\r\n")
+}
+
+func checkPath(text string) *mistake {
+	if isPath(text) {
+		return nil
+	}
+	m := &mistake{problem: "must be a path that begins with /, without fragment or spaces"}
+	if text != "" && isPath("/"+text) {
+		m.suggestion = "/" + text
+	}
+	return m
+}
+
+func checkPrefix(text string) *mistake {
+	bare, exact := strings.CutPrefix(text, "=")
+	i := strings.IndexAny(bare, "?*")
+	if i < 0 && isPath(bare) {
+		return nil
+	}
+	m := &mistake{problem: "must be a path that begins with /, or = before it for that path alone"}
+	if i >= 0 {
+		m.problem = "must be a path without ? and *; it matches all that is below it"
+		bare = strings.TrimRight(bare[:i], "/")
+	}
+	if bare = "/" + strings.TrimPrefix(bare, "/"); !exact && text != "" && isPath(bare) {
+		m.suggestion = bare
+	}
+	return m
+}
+
+func checkMethod(text string) *mistake {
+	m := &mistake{problem: "must be a method, in capital letters as methods are"}
+	if !token.MatchString(text) {
+		return m
+	}
+	if upper := strings.ToUpper(text); upper != text {
+		m.suggestion = upper
+		return m
+	}
+	if text == "CONNECT" {
+		return &mistake{problem: "cannot be used: CONNECT is refused"}
+	}
+	return nil
+}
+
+func checkCookie(text string) *mistake {
+	if token.MatchString(text) { // * is a token
+		return nil
+	}
+	return &mistake{problem: "must be the name of a cookie, or *"}
+}
+
+func checkClient(text string) *mistake {
+	name, ok := strings.CutPrefix(text, "header:")
+	if text == "address" || ok && token.MatchString(name) {
+		return nil
+	}
+	m := &mistake{problem: "must be address or header:NAME"}
+	if near := nearest(text, []string{"address"}); near != "" {
+		m.suggestion = near
+	} else if token.MatchString(text) && strings.Contains(text, "-") {
+		m.suggestion = "header:" + text
+	}
+	return m
+}

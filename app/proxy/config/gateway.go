@@ -1,0 +1,172 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Gateway is what c says to the gateway, with a new cache; take the old one for
+// an Update. It reads the files that c names, and its error joins what is wrong
+// with them.
+func (c *Config) Gateway() (gateway.Config, error) {
+	g, err := c.gateway()
+	if err != nil {
+		return gateway.Config{}, err
+	}
+	g.Cache, err = weirhttp.NewCache(int64(c.Cache.Memory))
+	return g, err
+}
+
+// gateway is Gateway without a cache.
+func (c *Config) gateway() (gateway.Config, error) {
+	var g gateway.Config
+	convert(root, reflect.ValueOf(c).Elem(), reflect.ValueOf(&g).Elem())
+	var errs []error
+	for i := range c.Upstreams {
+		t, err := c.Upstreams[i].TLS.tlsConfig()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("upstreams[%d].tls: %w", i, err))
+		}
+		g.Upstreams[i].TLS = t
+	}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		g.Routes[i].Observe = r.Observe || c.Observe
+		if r.Rate != nil {
+			g.Routes[i].RateBy = r.Rate.By
+		}
+		for name, file := range r.Request.SetFrom {
+			value, err := readHeader(file)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("routes[%d].request.set_from_file.%s: %s %w", i, name, file, err))
+				continue
+			}
+			if g.Routes[i].SetRequest == nil {
+				g.Routes[i].SetRequest = http.Header{}
+			}
+			g.Routes[i].SetRequest[name] = []string{value}
+		}
+	}
+	for _, text := range c.TrustedProxies {
+		p, err := parseNetwork(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("trusted_proxies: %q: %w", text, err))
+		}
+		g.TrustedProxies = append(g.TrustedProxies, p)
+	}
+	return g, errors.Join(errs...)
+}
+
+// readHeader reads a header's value from a file.
+func readHeader(file string) (string, error) {
+	value, err := readSecret(file)
+	if err != nil {
+		return "", err
+	}
+	return value, checkHeaderValue(value)
+}
+
+var typeTLS = reflect.TypeFor[*tls.Config]()
+
+// convert copies the fields of one struct to those of the gateway's that their
+// tags name.
+func convert(fields []*field, from, to reflect.Value) {
+	for _, f := range fields {
+		v := from.Field(f.index)
+		if f.gw == "" {
+			if f.isSection() && v.Kind() == reflect.Struct {
+				convert(f.fields, v, to)
+			}
+			continue
+		}
+		name, not := strings.CutPrefix(f.gw, "!")
+		target := to
+		for part := range strings.SplitSeq(name, ".") {
+			target = target.FieldByName(part)
+		}
+		switch {
+		case target.Type() == typeTLS: // it is made of files
+		case not:
+			target.SetBool(!v.Bool())
+		case f.isSection() && v.Kind() == reflect.Pointer:
+			if !v.IsNil() {
+				target.Set(reflect.New(target.Type().Elem()))
+				convert(f.fields, v.Elem(), target.Elem())
+			}
+		case f.isSection():
+			convert(f.fields, v, target)
+		case f.fields != nil:
+			target.Set(reflect.MakeSlice(target.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				convert(f.fields, v.Index(i), target.Index(i))
+			}
+		default:
+			target.Set(f.toGateway(v, target.Type()))
+		}
+	}
+}
+
+var priorities = map[string]limit.Priority{
+	"background": limit.Background, "low": limit.Low, "normal": limit.Normal, "high": limit.High,
+}
+
+// toGateway is one value as the gateway has it.
+func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
+	switch value := v.Interface().(type) {
+	case Fields:
+		return reflect.ValueOf(http.Header(maps.Clone(value)))
+	case []string:
+		list := slices.Clone(value)
+		if f.form == "field" {
+			for i, name := range list {
+				list[i] = http.CanonicalHeaderKey(name)
+			}
+		}
+		return reflect.ValueOf(list)
+	case []int:
+		return reflect.ValueOf(slices.Clone(value))
+	case string:
+		if t == reflect.TypeFor[limit.Priority]() {
+			return reflect.ValueOf(priorities[value])
+		}
+	case Duration, Size, Count:
+		if v.Int() == None {
+			v = reflect.ValueOf(f.gatewayNone())
+		}
+	}
+	return v.Convert(t)
+}
+
+// gatewayAddresses turns paths of the gateway, within an upstream or a route or
+// at the top, into ours.
+func gatewayAddresses(fields []*field) map[string]string {
+	out := map[string]string{}
+	var add func(fields []*field, ours, theirs string)
+	add = func(fields []*field, ours, theirs string) {
+		for _, f := range fields {
+			at, to := join(ours, f.name), theirs
+			if f.gw != "" {
+				to = join(theirs, strings.TrimPrefix(f.gw, "!"))
+				out[to] = at
+			}
+			if f.isSection() {
+				add(f.fields, at, to)
+			}
+		}
+	}
+	add(fields, "", "")
+	if _, ok := out["Rate"]; ok {
+		out["RateBy"] = out["Rate"] + ".by"
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-go/weir/gateway"
+)
+
+// Load reads a configuration and fills in the defaults. Its error is [Faults]
+// with all that is wrong, but for the rest of a file after the first place
+// where it is not YAML.
+func Load(s Source) (*Config, error) {
+	d := &decoder{
+		origins: map[*yaml.Node]string{},
+		nodes:   map[string]*yaml.Node{},
+		secrets: map[int]int{},
+
+		validate: s.validate,
+	}
+	if d.validate == nil {
+		d.validate = gateway.Config.Validate
+	}
+	settings, faults := s.settings()
+	d.faults = faults
+	d.file = s.File
+	if d.file == "" {
+		d.file = variable(s.Env, envConfig)
+	}
+	doc, ok := d.read()
+	d.overlay(doc, settings)
+
+	c := &Config{}
+	setDefaults(root, reflect.ValueOf(c).Elem())
+	d.section(place{"", doc}, root, reflect.ValueOf(c).Elem())
+	if ok && d.values <= MaxValues {
+		d.check(c)
+	}
+	d.snippets(c.Warnings)
+	if len(d.faults) > 0 {
+		d.snippets(d.faults)
+		return nil, d.faults.sorted().once().cut()
+	}
+	c.Warnings = c.Warnings.sorted().once()
+	return c, nil
+}
+
+// read returns what the file says. False means that it is no configuration at
+// all.
+func (d *decoder) read() (*yaml.Node, bool) {
+	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if d.file == "" {
+		return empty, true
+	}
+	text, err := readFile(d.file, MaxFileBytes)
+	if err != nil {
+		d.faults = append(d.faults, &Fault{File: d.file, Problem: err.Error()})
+		return empty, false
+	}
+	doc, fault := parseYAML(d.file, text)
+	if fault != nil {
+		d.faults = append(d.faults, fault)
+		return empty, false
+	}
+	d.lines = splitLines(text)
+	if doc = resolve(doc); isNull(doc) {
+		return empty, true
+	}
+	return doc, doc.Kind == yaml.MappingNode
+}
+
+// readFile reads a file of at most a number of bytes.
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	if info.IsDir() {
+		return nil, &mistake{problem: "cannot be read: it is a folder"}
+	}
+	if info.Size() > most {
+		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	if int64(len(text)) > most { // it is no regular file, or grows
+		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
+	}
+	return text, nil
+}
+
+func cannotRead(err error) error {
+	if path, ok := err.(*os.PathError); ok {
+		err = path.Err // the name is in the fault
+	}
+	return &mistake{problem: "cannot be read: " + err.Error()}
+}
+
+// snippets gives faults their lines of the file. A file that is not YAML has no
+// lines here; its fault has brought its own.
+func (d *decoder) snippets(faults Faults) {
+	for _, f := range faults {
+		if f.Line < 1 || f.Line > len(d.lines) {
+			continue
+		}
+		line := strings.TrimPrefix(d.lines[f.Line-1], "\uFEFF")
+		if from, ok := d.secrets[f.Line]; ok {
+			if r := []rune(line); from-1 <= len(r) {
+				line = string(r[:from-1]) + "…"
+			}
+		}
+		f.Snippet = showLine(line)
+	}
+}
+
+// once takes out what is told twice, as a section is that is merged twice.
+func (f Faults) once() Faults {
+	seen := map[string]bool{}
+	var out Faults
+	for _, fault := range f {
+		leaf := fault.Field[strings.LastIndex(fault.Field, ".")+1:]
+		id := fmt.Sprint(fault.File, ":", fault.Line, ":", fault.Column, ":", leaf, ":", fault.Problem)
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, fault)
+		}
+	}
+	return out
+}
+
+// cut leaves MaxFaults and the number of the others.
+func (f Faults) cut() Faults {
+	if len(f) <= MaxFaults {
+		return f
+	}
+	more := &Fault{File: f[MaxFaults].File, Problem: fmt.Sprintf("has %d more faults", len(f)-MaxFaults)}
+	return append(f[:MaxFaults:MaxFaults], more)
+}
+
+// YAML is c as a file that [Load] reads to the same.
+func (c *Config) YAML() []byte {
+	text, err := yaml.Dump(c)
+	if err != nil {
+		panic(fmt.Sprintf("config: a Config cannot be written: %v", err))
+	}
+	return text
+}

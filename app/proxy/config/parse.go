@@ -1,0 +1,179 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Limits on a file, which nobody meets who writes one by hand.
+const (
+	MaxFileBytes = 1 << 20 // of the file
+	MaxValues    = 100_000 // values in it, aliases written out
+	MaxFaults    = 100     // that are told
+)
+
+// parseYAML reads one document. Of an empty file it returns a mapping without
+// anything in it.
+func parseYAML(file string, text []byte) (*yaml.Node, *Fault) {
+	if len(text) > MaxFileBytes {
+		return nil, &Fault{File: file, Problem: fmt.Sprintf("is larger than %v", Size(MaxFileBytes))}
+	}
+	if f := unreadable(file, text); f != nil {
+		return nil, f
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err != nil {
+		return nil, syntaxFault(file, text, err)
+	}
+	var doc, second yaml.Node
+	switch err := loader.Load(&doc); {
+	case err == io.EOF:
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}, nil
+	case err != nil:
+		return nil, syntaxFault(file, text, err)
+	}
+	switch err := loader.Load(&second); {
+	case err == nil:
+		return nil, at(file, text, second.Line, second.Column, "has a second document; there can be one")
+	case err != io.EOF:
+		return nil, syntaxFault(file, text, err)
+	}
+	if len(doc.Content) != 1 {
+		return nil, at(file, text, 1, 1, "is no document")
+	}
+	return doc.Content[0], nil
+}
+
+// unreadable finds the first byte that cannot be in a file. The parser finds it
+// too, but does not say where, and takes UTF-16.
+func unreadable(file string, text []byte) *Fault {
+	line, column := 1, 1
+	for rest := text; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return at(file, nil, line, column, fmt.Sprintf("has the byte %#02x, which is not UTF-8; write the file in UTF-8", rest[0]))
+		case r < ' ' && r != '\n' && r != '\r' && r != '\t', r == 0x7f:
+			return at(file, nil, line, column, fmt.Sprintf("has the control character %#02x", r))
+		case isBreak(r):
+			line, column = line+1, 0
+			if bytes.HasPrefix(rest, []byte("\r\n")) {
+				size = 2
+			}
+		case r == '\uFEFF' && line == 1 && column == 1:
+			column = 0
+		}
+		rest, column = rest[size:], column+1
+	}
+	return nil
+}
+
+// isBreak tells what ends a line for YAML 1.1, and so for the parser.
+func isBreak(r rune) bool {
+	return r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
+}
+
+// splitLines returns the lines of a file as the parser counts them.
+func splitLines(text []byte) []string {
+	rest := strings.ReplaceAll(string(text), "\r\n", "\n")
+	var lines []string
+	for {
+		i := strings.IndexFunc(rest, isBreak)
+		if i < 0 {
+			return append(lines, rest)
+		}
+		_, size := utf8.DecodeRuneInString(rest[i:])
+		lines, rest = append(lines, rest[:i]), rest[i+size:]
+	}
+}
+
+// at is a fault of a place that is no setting. Without text there is no
+// snippet.
+func at(file string, text []byte, line, column int, problem string) *Fault {
+	f := &Fault{File: file, Line: line, Column: column, Problem: problem}
+	if text != nil {
+		f.Snippet = broken(splitLines(text), line)
+	}
+	return f
+}
+
+func syntaxFault(file string, text []byte, err error) *Fault {
+	load, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return &Fault{File: file, Problem: "is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	line, column := load.Mark.Line, load.Mark.Column
+	problem := "is not YAML: " + load.Message
+	if load.ContextMsg != "" {
+		problem += " " + load.ContextMsg
+		if c := load.ContextMark; c.Line > 0 && c.Line != line {
+			problem += fmt.Sprintf(" from line %d on", c.Line)
+		}
+	}
+	if last := len(splitLines(bytes.TrimRight(text, "\r\n"))); line > last && load.ContextMark.Line > 0 {
+		line, column = load.ContextMark.Line, load.ContextMark.Column // not the end of the file, where nothing is
+	}
+	f := at(file, text, line, column, problem)
+	switch {
+	case strings.Contains(problem, "tab character"), tabAt(text, line, column):
+		f.Problem += "; indent with spaces, not tabs"
+	case strings.Contains(problem, "anchor") || strings.Contains(problem, "alias"):
+		f.Problem += `; a text that begins with * or & has to be in quotes`
+	case strings.Contains(problem, "cannot start any token"):
+		f.Problem += `; put the text in quotes`
+	}
+	return f
+}
+
+// tabAt tells whether there is a tab at a place.
+func tabAt(text []byte, line, column int) bool {
+	lines := splitLines(text)
+	if line < 1 || line > len(lines) {
+		return false
+	}
+	r := []rune(lines[line-1])
+	return column >= 1 && column <= len(r) && r[column-1] == '\t'
+}
+
+// broken is a line of a file that could not be parsed, fit to be shown. It is
+// not known what it is part of, so where a line above it, less indented, opens
+// a section of values that are secret, none of them is shown.
+func broken(lines []string, line int) string {
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	text := lines[line-1]
+	indent := indentation(text)
+	for i := line - 1; i >= 0; i-- {
+		above := lines[i]
+		if strings.TrimSpace(above) == "" || i != line-1 && indentation(above) >= indent {
+			continue
+		}
+		indent = indentation(above)
+		if holdsSecrets(above) {
+			return ""
+		}
+	}
+	return showLine(text)
+}
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t-")) }
+
+// holdsSecrets tells whether a line opens, or is, a section of secret values.
+func holdsSecrets(line string) bool {
+	found := false
+	eachField(root, "", func(_ string, f *field) {
+		if f.secret {
+			for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" {,:-\t\"'", r) }) {
+				found = found || word == f.name
+			}
+		}
+	})
+	return found
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// None is the value of a [Duration], [Size] or [Count] that was set to "none".
+const None = -1
+
+// A Duration is a time.Duration, written with its unit: 250ms, 10s, 1h30m.
+type Duration time.Duration
+
+// A Size is a number of bytes, written 512KiB, 64MiB or as a plain number.
+type Size int64
+
+// A Count is a number of things, of which there may be none.
+type Count int
+
+// none is the word for a limit that is off. It is not "off", which some YAML
+// readers take for false.
+const none = "none"
+
+func (d Duration) String() string {
+	if d == None {
+		return none
+	}
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func (s Size) String() string {
+	switch {
+	case s == None:
+		return none
+	case s == 0:
+		return "0B"
+	}
+	unit := 0
+	for s%1024 == 0 && unit < len(sizeUnits)-1 {
+		s, unit = s/1024, unit+1
+	}
+	return strconv.FormatInt(int64(s), 10) + sizeUnits[unit]
+}
+
+func (c Count) String() string {
+	if c == None {
+		return none
+	}
+	return strconv.Itoa(int(c))
+}
+
+var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
+
+// MarshalYAML writes d as it would be read.
+func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
+
+// MarshalYAML writes s as it would be read.
+func (s Size) MarshalYAML() (any, error) { return s.String(), nil }
+
+// MarshalYAML writes c as it would be read.
+func (c Count) MarshalYAML() (any, error) {
+	if c == None {
+		return none, nil
+	}
+	return int(c), nil
+}
+
+// A mistake is what is wrong with a value, and what may have been meant.
+type mistake struct{ problem, suggestion string }
+
+func (m *mistake) Error() string { return m.problem }
+
+var wordyTime = regexp.MustCompile(`^([0-9.]+) *(s|m|h|d|[num]s|secs?|seconds?|mins?|minutes?|hours?|hrs?|days?|millis|milliseconds?)$`)
+
+func parseDuration(text string) (Duration, error) {
+	if d, err := time.ParseDuration(text); err == nil && text != "0" && text != "+0" && text != "-0" {
+		return Duration(d), nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return 0, &mistake{"has no unit", ifDuration(text + "s")}
+	}
+	m := wordyTime.FindStringSubmatch(strings.ToLower(text))
+	if m == nil {
+		return 0, &mistake{problem: "must be a duration such as 250ms, 10s or 1h30m"}
+	}
+	unit := m[2]
+	switch {
+	case unit[0] == 'd':
+		if days, err := strconv.Atoi(m[1]); err == nil && days < 100_000 {
+			return 0, &mistake{"has days, and durations end at hours", strconv.Itoa(days*24) + "h"}
+		}
+		return 0, &mistake{problem: "has days, and durations end at hours"}
+	case strings.HasPrefix(unit, "milli"):
+		unit = "ms"
+	case len(unit) > 2 || unit == "hr":
+		unit = unit[:1]
+	}
+	return 0, &mistake{"must be a duration such as 250ms, 10s or 1h30m", ifDuration(m[1] + unit)}
+}
+
+// ifDuration is text where it is a duration, or nothing.
+func ifDuration(text string) string {
+	if _, err := time.ParseDuration(text); err != nil {
+		return ""
+	}
+	return text
+}
+
+var looseSize = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([kmgt]?)(?:i?b|bytes?)?$`)
+
+func parseSize(text string) (Size, error) {
+	number, unit := text, 0
+	for i, u := range sizeUnits {
+		if s, ok := strings.CutSuffix(text, u); ok {
+			number, unit = s, i // a later one ends in the first, and wins
+		}
+	}
+	if digits(number) {
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n > math.MaxInt64>>(10*unit) {
+			return 0, &mistake{problem: "is more bytes than there can be"}
+		}
+		return Size(n << (10 * unit)), nil
+	}
+	wrong := &mistake{problem: "must be a size such as 512KiB, 64MiB or a number of bytes"}
+	if m := looseSize.FindStringSubmatch(strings.ToLower(text)); m != nil {
+		unit := strings.Index(" kmgt", m[2]) // 0 without one
+		if f, err := strconv.ParseFloat(m[1], 64); err == nil && f < 1<<20 {
+			wrong.suggestion = Size(math.Round(f * float64(int64(1)<<(10*unit)))).String()
+		}
+	}
+	return 0, wrong
+}
+
+// digits tells whether text is a number without sign, fraction or a leading
+// zero, which YAML 1.1 reads as octal.
+func digits(text string) bool {
+	for _, r := range text {
+		if r < '0' || r > '9' {
+			return false
+		}
+	}
+	return text != "" && (text == "0" || text[0] != '0')
+}
+
+func parseInt(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && digits(strings.TrimPrefix(text, "-")) {
+		return n, nil
+	}
+	wrong := &mistake{problem: "must be a whole number"}
+	if loose, err := strconv.ParseInt(strings.TrimLeft(strings.ReplaceAll(text, "_", ""), "0"), 10, 64); err == nil {
+		wrong.suggestion = strconv.FormatInt(loose, 10)
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {
+		wrong.suggestion = fmt.Sprintf("%.0f", f)
+	}
+	return 0, wrong
+}
+
+func parseFloat(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) && !strings.ContainsAny(text, "_xX") {
+		return f, nil
+	}
+	wrong := &mistake{problem: "must be a number"}
+	if p, ok := strings.CutSuffix(text, "%"); ok {
+		if f, err := strconv.ParseFloat(strings.TrimSpace(p), 64); err == nil {
+			wrong.suggestion = strconv.FormatFloat(f/100, 'g', -1, 64)
+		}
+	}
+	return 0, wrong
+}
+
+func parseBool(text string) (bool, error) {
+	switch text {
+	case "true", "True", "TRUE":
+		return true, nil
+	case "false", "False", "FALSE":
+		return false, nil
+	}
+	wrong := &mistake{problem: "must be true or false"}
+	switch strings.ToLower(text) {
+	case "yes", "y", "on", "1":
+		wrong.suggestion = "true"
+	case "no", "n", "off", "0", none:
+		wrong.suggestion = "false"
+	}
+	return false, wrong
+}

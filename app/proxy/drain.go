@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// cutGrace is how long handlers that were cut have to return and be logged.
+const cutGrace = time.Second
+
+// lingering is how long connections without a request are kept once the sockets
+// are closed. net/http drops a request whose head it has read after Shutdown,
+// and one may be on its way.
+const lingering = 500 * time.Millisecond
+
+// linger has connections without a request closed after d, or at once if there
+// are no connections.
+func (p *proxy) linger(d time.Duration) {
+	if p.slots.Taken() == 0 {
+		d = 0
+	}
+	time.AfterFunc(d, func() { close(p.hurry) })
+}
+
+// drain brings the proxy to its end, in the steps that the package's comment
+// names. A second signal ends the program before, which is its caller's doing.
+func (p *proxy) drain() error {
+	p.state.Store(draining)
+	s := p.settings
+	p.tell(p.manager.Stopping(fmt.Sprintf("draining for up to %v", s.DrainDelay+s.DrainTimeout)))
+	p.o.Leaves("requests that are being answered")
+	p.logger.Info("draining", "delay", s.DrainDelay.String(), "timeout", s.DrainTimeout.String(),
+		"requests", p.public.requests.Load(), "upgrades", p.public.upgrades.Load())
+
+	// Not ready, and clients are asked to leave, but new ones are served.
+	if s.DrainDelay > 0 {
+		for _, d := range p.servers {
+			if !d.admin {
+				d.server.Leave()
+			}
+		}
+		time.Sleep(s.DrainDelay)
+	}
+
+	// The sockets are closed, and who is inside may finish. What is left when
+	// the time is over is counted before it is cut.
+	var requests, upgrades atomic.Int64
+	timeout := time.AfterFunc(s.DrainTimeout, func() {
+		requests.Store(p.public.requests.Load())
+		upgrades.Store(p.public.upgrades.Load())
+		p.over()
+	})
+	defer timeout.Stop()
+	p.linger(min(lingering, s.DrainTimeout/2))
+	for _, d := range p.servers {
+		if !d.admin {
+			p.old.Go(func() { _ = d.server.Retire(p.end, p.hurry) }) // its error says that it was cut, which is counted
+		}
+	}
+	p.old.Wait()
+	p.public.wait(p.end) // upgraded connections, of which servers know nothing
+
+	p.cut()
+	p.leave()
+	if n := upgrades.Load(); n > 0 {
+		p.logger.Info("upgraded connections were closed", "upgrades", n)
+	}
+	if n := requests.Load(); n > 0 {
+		return fmt.Errorf("the drain timeout of %v was over: %s cut", s.DrainTimeout, counted(int(n), "request was", "requests were"))
+	}
+	p.logger.Info("stopped", "uptime", time.Since(p.started).Round(time.Second).String())
+	return nil
+}
+
+// leave closes what is left: the operators' door, which told how the drain went
+// until now, and the gateway.
+func (p *proxy) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+	defer cancel()
+	p.public.wait(ctx)
+	p.over()
+	for _, d := range p.servers {
+		_ = d.server.Close() // cut, or idle
+	}
+	if err := p.gateway.Close(ctx); err != nil {
+		p.logger.Warn("the gateway did not close in time", "error", err)
+	}
+}

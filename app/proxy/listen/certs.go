@@ -1,0 +1,73 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A KeyPair names the files of a certificate with its chain, and of its key, in
+// PEM.
+type KeyPair struct{ Cert, Key string }
+
+// A Certificate is a KeyPair that is read again when the files change. It is
+// safe for concurrent use.
+type Certificate struct {
+	files   KeyPair
+	current atomic.Pointer[tls.Certificate]
+
+	mu        sync.Mutex
+	cert, key []byte // guarded by mu; the files as they were last seen
+}
+
+// LoadCertificate reads a KeyPair.
+func LoadCertificate(files KeyPair) (*Certificate, error) {
+	c := &Certificate{files: files}
+	_, err := c.Reload()
+	if c.current.Load() == nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Get is for tls.Config.GetCertificate.
+func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.current.Load(), nil
+}
+
+// Expires is when the certificate does.
+func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
+
+// Reload reads the files, and reports whether there is a new certificate. A bad
+// pair is an error, once: it is told again only when the files change again.
+// The old certificate is kept then. A pair is bad, too, if it has expired and
+// the old one has not.
+func (c *Certificate) Reload() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cert, certErr := os.ReadFile(c.files.Cert)
+	key, keyErr := os.ReadFile(c.files.Key)
+	// Files that are away count as empty, so that this is told once, too.
+	if c.current.Load() != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
+		return false, nil
+	}
+	c.cert, c.key = cert, key
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return false, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return false, fmt.Errorf("%s and %s: %w", c.files.Cert, c.files.Key, err)
+	}
+	old, now := c.current.Load(), time.Now()
+	if end := pair.Leaf.NotAfter; old != nil && end.Before(now) && old.Leaf.NotAfter.After(now) {
+		return false, fmt.Errorf("%s: the certificate expired on %s", c.files.Cert, end.UTC().Format(time.DateOnly))
+	}
+	c.current.Store(&pair)
+	return true, nil
+}

@@ -1,0 +1,202 @@
+package listen
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// connKey is the context key of a request's *progressConn.
+type connKey struct{}
+
+// pace returns next with time-outs for what a client sends and takes while next
+// runs. body bounds a read of a request's body; write bounds a write to a
+// stream of HTTP/2, whose flow control can stand still while the connection
+// moves. Neither is set if it is not positive.
+func pace(next http.Handler, body, write time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		returned := false
+		defer func() {
+			if !returned && r.ProtoMajor == 1 && r.ProtoMinor == 0 {
+				breakOff(r.Context())
+			}
+		}()
+		stream := r.ProtoMajor == 2 && write > 0
+		reads := r.Body != nil && r.Body != http.NoBody && body > 0
+		if !stream && !reads {
+			next.ServeHTTP(w, r)
+			returned = true
+			return
+		}
+		pw := &pacedWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
+		if stream {
+			pw.write = newWatch(write, pw.rc.SetWriteDeadline)
+			defer pw.write.stop()
+		}
+		var pb *pacedBody
+		if reads {
+			// The server keeps the body that it made, so r can be changed.
+			pb = &pacedBody{ReadCloser: r.Body, watch: newWatch(body, pw.rc.SetReadDeadline)}
+			r.Body = pb
+			defer pb.watch.stop()
+		}
+		next.ServeHTTP(pw, r)
+		returned = true
+		pw.finish(pb, body, write)
+	})
+}
+
+// breakOff sees to it that a client of HTTP/1.0 does not take a broken answer
+// for a whole one: its body may end with the connection, so that has to end
+// with a reset (H5).
+func breakOff(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*progressConn); ok {
+		c.reset()
+	}
+}
+
+// A pacedWriter bounds the writes to a stream.
+type pacedWriter struct {
+	http.ResponseWriter
+	rc       *http.ResponseController
+	write    *watch // nil: not bounded here
+	hijacked bool
+}
+
+// finish bounds what the server does when the handler has returned: reading
+// away what is left of the body, and writing what is left in a buffer.
+func (w *pacedWriter) finish(b *pacedBody, body, write time.Duration) {
+	if w.write != nil {
+		_ = w.rc.SetWriteDeadline(time.Now().Add(write)) // fails if the stream is gone
+	}
+	if b != nil && !b.ended && !b.cut && !w.hijacked && w.write == nil {
+		_ = w.rc.SetReadDeadline(time.Now().Add(body)) // as above
+	}
+}
+
+// Unwrap is for http.ResponseController.
+func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *pacedWriter) Write(p []byte) (int, error) {
+	w.write.begin()
+	defer w.write.end()
+	return w.ResponseWriter.Write(p)
+}
+
+// ReadFrom keeps that of the server for HTTP/1.
+func (w *pacedWriter) ReadFrom(r io.Reader) (int64, error) {
+	if rf, ok := w.ResponseWriter.(io.ReaderFrom); ok && w.write == nil {
+		return rf.ReadFrom(r)
+	}
+	return io.Copy(writerOnly{w}, r)
+}
+
+// writerOnly hides everything but Write, so that io.Copy does not come back.
+type writerOnly struct{ io.Writer }
+
+// FlushError is for http.ResponseController.
+func (w *pacedWriter) FlushError() error {
+	w.write.begin()
+	defer w.write.end()
+	return w.rc.Flush()
+}
+
+// Flush writes what is buffered.
+func (w *pacedWriter) Flush() { _ = w.FlushError() }
+
+// Hijack hands the connection over.
+func (w *pacedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buf, err := w.rc.Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return c, buf, err
+}
+
+// A pacedBody is a request's body of which every read has to end in time.
+type pacedBody struct {
+	io.ReadCloser
+	watch *watch
+	ended bool // by the handler's goroutine; the body has been read to its end
+	cut   bool // as ended; the client was too slow
+}
+
+func (b *pacedBody) Read(p []byte) (int, error) {
+	b.watch.begin()
+	n, err := b.ReadCloser.Read(p)
+	if b.watch.end() && err != nil && err != io.EOF {
+		b.cut = true
+		err = fmt.Errorf("the client sent nothing of the body for %v: %w", b.watch.after, err)
+	}
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// A watch cuts an operation that takes too long: it sets a deadline that has
+// passed. The timer's goroutine ends by itself; once stop has returned it does
+// no harm any more. A nil watch does nothing.
+type watch struct {
+	after time.Duration
+	cut   func(time.Time) error
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu
+	due   time.Time   // guarded by mu; zero between operations
+	fired bool        // guarded by mu
+}
+
+func newWatch(after time.Duration, cut func(time.Time) error) *watch {
+	return &watch{after: after, cut: cut}
+}
+
+// begin says that an operation starts.
+func (w *watch) begin() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = time.Now().Add(w.after)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.after, w.fire)
+	} else {
+		w.timer.Reset(w.after)
+	}
+}
+
+// end says that it is over, and reports whether it was cut.
+func (w *watch) end() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = time.Time{}
+	w.timer.Stop()
+	return w.fired
+}
+
+// stop is the end of all operations.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = time.Time{}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// fire may come late, when the operation that it is for has ended and the next
+// one has begun; that one has a timer of its own.
+func (w *watch) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.due.IsZero() || time.Now().Before(w.due) {
+		return
+	}
+	w.fired = true
+	_ = w.cut(time.Unix(1, 0)) // fails if the connection is gone, which is as good
+}

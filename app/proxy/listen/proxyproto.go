@@ -1,0 +1,40 @@
+package listen
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+)
+
+// proxied reads the PROXY protocol (version 1 or 2) from the peers in trusted,
+// which have to send it. Nobody else can: their bytes are taken for a request,
+// and a PROXY header is none.
+func proxied(l net.Listener, trusted []netip.Prefix, timeout time.Duration) net.Listener {
+	return &proxyproto.Listener{
+		Listener:          l,
+		ReadHeaderTimeout: timeout,
+		ConnPolicy: func(o proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
+			if within(o.Upstream, trusted) {
+				return proxyproto.REQUIRE, nil
+			}
+			return proxyproto.SKIP, nil
+		},
+	}
+}
+
+// within reports whether an address is in one of the prefixes.
+func within(a net.Addr, prefixes []netip.Prefix) bool {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	addr := t.AddrPort().Addr().Unmap().WithZone("")
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

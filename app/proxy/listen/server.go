@@ -1,0 +1,341 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// The defaults of Limits.
+const (
+	DefaultReadHeader     = 10 * time.Second
+	DefaultIdle           = 60 * time.Second
+	DefaultRead           = 30 * time.Second
+	DefaultWrite          = 30 * time.Second
+	DefaultMaxHeaderBytes = 64 << 10
+	DefaultMaxStreams     = 250
+)
+
+// Limits are what a client may take and send. 0 means the default; a negative
+// time means no time-out.
+type Limits struct {
+	Whole          time.Duration // for a request with its body; 0 means none
+	ReadHeader     time.Duration // for the head of a request, and the TLS handshake; 10 s
+	Idle           time.Duration // between requests; 60 s
+	Read           time.Duration // without progress in a request's body; 30 s
+	Write          time.Duration // without progress in an answer; 30 s
+	MaxHeaderBytes int           // of a request's head, beyond it is 431; 64 KiB
+	MaxStreams     int           // at once on a connection of HTTP/2; 250
+}
+
+func (l Limits) withDefaults() Limits {
+	l.ReadHeader = cmp.Or(l.ReadHeader, DefaultReadHeader)
+	l.Idle = cmp.Or(l.Idle, DefaultIdle)
+	l.Read = cmp.Or(l.Read, DefaultRead)
+	l.Write = cmp.Or(l.Write, DefaultWrite)
+	l.MaxHeaderBytes = cmp.Or(l.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	l.MaxStreams = cmp.Or(l.MaxStreams, DefaultMaxStreams)
+	return l
+}
+
+// A Config is one listener.
+type Config struct {
+	// Address is host:port. An empty host means all addresses.
+	Address string
+	// TLS is the certificate. Empty names mean no TLS.
+	TLS KeyPair
+	// H2C lets clients speak HTTP/2 without TLS, by prior knowledge.
+	H2C bool
+	// ProxyProtocol are the peers that send a PROXY header. nil means nobody.
+	ProxyProtocol []netip.Prefix
+	Limits        Limits
+}
+
+// Equal reports whether a and b are the same.
+func (a Config) Equal(b Config) bool {
+	return a.Address == b.Address && a.TLS == b.TLS && a.H2C == b.H2C &&
+		a.Limits == b.Limits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
+}
+
+// Scheme is what clients have to use.
+func (a Config) Scheme() string {
+	if a.TLS.Cert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// Options are what servers share.
+type Options struct {
+	Handler http.Handler
+	// Base is the context of every request. nil means context.Background.
+	Base context.Context
+	// Logger is told of certificates that were replaced or are bad, and of what
+	// net/http complains of. nil means slog.Default.
+	Logger *slog.Logger
+	// Slots bounds the connections of all servers that have the same ones. nil
+	// means no bound.
+	Slots *Slots
+	// CertInterval is how often the files of certificates are looked at. 0 means
+	// 10 s.
+	CertInterval time.Duration
+}
+
+// A Server is an HTTP server on a socket. Open one, Serve, and Close or
+// Shutdown it.
+type Server struct {
+	config  Config
+	options Options
+	socket  *net.TCPListener
+	http    http.Server
+	cert    *Certificate // nil without TLS
+	quit    chan struct{}
+	once    sync.Once
+	running sync.WaitGroup // Serve, and the watch over the certificate
+	retired atomic.Bool
+	slots   *slotListener
+}
+
+// Open opens a listener. With old, whose address must be the same, it takes
+// over that one's socket: connections that wait to be accepted are not lost.
+// Until Serve nothing is accepted.
+func Open(c Config, o Options, old *Server) (*Server, error) {
+	s := &Server{config: c, options: o, quit: make(chan struct{})}
+	if s.options.Logger == nil {
+		s.options.Logger = slog.Default()
+	}
+	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
+	if c.TLS.Cert != "" {
+		var err error
+		if s.cert, err = LoadCertificate(c.TLS); err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", c.Address, err)
+		}
+	}
+	var err error
+	if old != nil {
+		s.socket, err = old.share()
+	} else {
+		s.socket, err = open(c.Address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.slots = newSlotListener(s.socket, o.Slots)
+	s.prepare()
+	return s, nil
+}
+
+// open opens a socket.
+func open(address string) (*net.TCPListener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l.(*net.TCPListener), nil
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = errors.New("the address is in use")
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		err = errors.New("this machine has no such address")
+	case errors.Is(err, syscall.EACCES):
+		err = errors.New("not allowed (ports below 1024 need CAP_NET_BIND_SERVICE)")
+	}
+	return nil, fmt.Errorf("listen on %s: %w", address, err)
+}
+
+// share returns a second handle of the socket. Both accept from one queue, and
+// each can be closed without the other.
+func (s *Server) share() (*net.TCPListener, error) {
+	f, err := s.socket.File()
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", s.config.Address, err)
+	}
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", s.config.Address, err)
+	}
+	return l.(*net.TCPListener), nil
+}
+
+// prepare sets the HTTP server up.
+func (s *Server) prepare() {
+	limits := s.config.Limits.withDefaults()
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(s.cert != nil)
+	protocols.SetUnencryptedHTTP2(s.config.H2C && s.cert == nil)
+	s.http = http.Server{
+		Handler:           s.closing(pace(s.options.Handler, limits.Read, limits.Write)),
+		ReadHeaderTimeout: limits.ReadHeader,
+		ReadTimeout:       max(limits.Whole, 0),
+		IdleTimeout:       limits.Idle,
+		MaxHeaderBytes:    limits.MaxHeaderBytes,
+		Protocols:         &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: limits.MaxStreams,
+			SendPingTimeout:      max(limits.Idle/2, time.Second), // finds connections that are gone
+		},
+		ErrorLog: complaints(s.options.Logger),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, below(c))
+		},
+	}
+	if s.options.Base != nil {
+		s.http.BaseContext = func(net.Listener) context.Context { return s.options.Base }
+	}
+	if s.cert != nil {
+		s.http.TLSConfig = &tls.Config{GetCertificate: s.cert.Get}
+	}
+}
+
+// below is the progressConn of a connection.
+func below(c net.Conn) *progressConn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	p, _ := c.(*progressConn)
+	return p
+}
+
+// closing asks the clients of a retired server to leave, and those that speak
+// HTTP/2 where it is not spoken: net/http hands the handler their preface.
+func (s *Server) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "PRI" && r.RequestURI == "*" {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "HTTP/2 without TLS is not spoken here", http.StatusHTTPVersionNotSupported)
+			return
+		}
+		if s.retired.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Config returns what the Server was opened with.
+func (s *Server) Config() Config { return s.config }
+
+// Address is where it listens, with the port that was chosen for port 0.
+func (s *Server) Address() string { return s.socket.Addr().String() }
+
+// Certificate is that of its TLS, nil without.
+func (s *Server) Certificate() *Certificate { return s.cert }
+
+// Serve accepts connections from now on, on goroutines of its own, until the
+// Server is closed. failed is told when it ends for another reason.
+func (s *Server) Serve(failed func(error)) { s.serve(s.slots, failed) }
+
+func (s *Server) serve(l net.Listener, failed func(error)) {
+	limits := s.config.Limits.withDefaults()
+	if len(s.config.ProxyProtocol) > 0 {
+		l = proxied(l, s.config.ProxyProtocol, limits.ReadHeader)
+	}
+	l = progressListener{l, limits.Write}
+	s.running.Go(func() {
+		var err error
+		if s.cert != nil {
+			err = s.http.ServeTLS(l, "", "")
+		} else {
+			err = s.http.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) && !s.retired.Load() {
+			failed(fmt.Errorf("listener %s: %w", s.config.Address, err))
+		}
+	})
+	if s.cert != nil {
+		s.running.Go(s.watchFiles)
+	}
+}
+
+// watchFiles reloads the certificate when its files change.
+func (s *Server) watchFiles() {
+	tick := time.NewTicker(s.options.CertInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.ReloadCertificate()
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// ReloadCertificate looks at the files of the certificate now. What came of it
+// is logged.
+func (s *Server) ReloadCertificate() {
+	if s.cert == nil {
+		return
+	}
+	fresh, err := s.cert.Reload()
+	switch {
+	case err != nil:
+		s.options.Logger.Error("the new certificate is bad, the old one stays", "listener", s.config.Address, "error", err)
+	case fresh:
+		s.options.Logger.Info("certificate replaced", "listener", s.config.Address, "expires", s.cert.Expires().UTC())
+	}
+}
+
+// Retire closes the socket, whose second handle another Server may have, and
+// asks clients to leave with each answer. Connections without a request stay
+// until they leave or have been idle for too long, or until hurry is closed,
+// since closing them could lose a request that is on its way. Then it is
+// Shutdown.
+func (s *Server) Retire(ctx context.Context, hurry <-chan struct{}) error {
+	s.Leave()
+	s.slots.close()
+	_ = s.socket.Close() // net/http closes it again, and says so in vain
+	// A client that is told to leave is idle once more at most.
+	grace := time.NewTimer(max(2*s.config.Limits.withDefaults().Idle, time.Second))
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+	case <-hurry:
+	case <-ctx.Done():
+	}
+	return s.Shutdown(ctx)
+}
+
+// Leave asks clients to leave with each answer from now on, while new ones are
+// still accepted.
+func (s *Server) Leave() { s.retired.Store(true) }
+
+// Shutdown closes the socket and idle connections, and waits for requests that
+// are being answered. If ctx ends before, it cuts them, and returns the error
+// of ctx.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Leave()
+	s.slots.close()
+	err := s.http.Shutdown(ctx)
+	if ctx.Err() == nil {
+		err = nil // the socket was closed before, which is no fault
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Close cuts all connections and waits for what Serve has started, but not for
+// handlers.
+func (s *Server) Close() error {
+	s.Leave()
+	s.slots.close()
+	s.once.Do(func() { close(s.quit) })
+	_ = s.http.Close() // the errors of closing what is cut off tell nothing
+	_ = s.socket.Close()
+	s.running.Wait()
+	return nil
+}

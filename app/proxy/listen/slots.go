@@ -1,0 +1,116 @@
+package listen
+
+import (
+	"net"
+	"sync"
+)
+
+// Slots bound how many connections there are at once, over all listeners that
+// share them. Beyond the bound new connections wait, in the kernel's queue. A
+// nil *Slots is no bound.
+type Slots struct {
+	mu    sync.Mutex
+	moved *sync.Cond // of mu; one was given back, the bound changed, or a listener closed
+	most  int        // guarded by mu; 0 means no bound
+	taken int        // guarded by mu
+}
+
+// NewSlots returns Slots for most connections, 0 means no bound.
+func NewSlots(most int) *Slots {
+	s := &Slots{most: most}
+	s.moved = sync.NewCond(&s.mu)
+	return s
+}
+
+// SetMost changes the bound. Connections that are beyond it stay.
+func (s *Slots) SetMost(most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = most
+	s.moved.Broadcast()
+}
+
+// Taken is how many connections there are.
+func (s *Slots) Taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}
+
+// A slotListener accepts when there is a slot.
+type slotListener struct {
+	net.Listener
+	slots *Slots
+
+	closed bool // guarded by slots.mu
+}
+
+func newSlotListener(l net.Listener, s *Slots) *slotListener {
+	if s == nil {
+		s = NewSlots(0)
+	}
+	return &slotListener{Listener: l, slots: s}
+}
+
+// Accept waits for a connection, and then for a slot: one connection at most
+// waits here, and the others in the kernel.
+func (l *slotListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if !l.take() {
+		c.Close()
+		return nil, net.ErrClosed
+	}
+	return &slotConn{Conn: c, l: l}, nil
+}
+
+// take waits for a slot, and reports false once the listener is closed.
+func (l *slotListener) take() bool {
+	s := l.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !l.closed && s.most > 0 && s.taken >= s.most {
+		s.moved.Wait()
+	}
+	if l.closed {
+		return false
+	}
+	s.taken++
+	return true
+}
+
+func (l *slotListener) give() {
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	l.slots.taken--
+	l.slots.moved.Broadcast()
+}
+
+// close ends the wait for a slot. The socket is another's to close.
+func (l *slotListener) close() {
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	l.closed = true
+	l.slots.moved.Broadcast()
+}
+
+// Close closes the socket, too.
+func (l *slotListener) Close() error {
+	l.close()
+	return l.Listener.Close()
+}
+
+// A slotConn gives its slot back when it is closed.
+type slotConn struct {
+	net.Conn
+	l    *slotListener
+	once sync.Once
+}
+
+func (c *slotConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(c.l.give)
+	return err
+}

@@ -1,0 +1,17 @@
+package notify
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// monotonic is the reading of CLOCK_MONOTONIC, which the manager compares with
+// its own.
+func monotonic() (time.Duration, bool) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0, false
+	}
+	return time.Duration(t.Nano()), true
+}

@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"log/slog"
+
+	"golang.org/x/time/rate"
+
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// eventsPerSecond is how many events of one kind are logged. The numbers in
+// /stats have all of them.
+const eventsPerSecond = 5
+
+var _ weirhttp.Observer = (*observer)(nil)
+
+// An observer logs what no line of the access log tells: the answers that would
+// have differed in observe mode, and panics of ours.
+type observer struct {
+	logger   *slog.Logger
+	noQuery  bool
+	differed *rate.Limiter
+}
+
+func newObserver(l *slog.Logger, noQuery bool) *observer {
+	return &observer{l, noQuery, rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+}
+
+// Event is of [weirhttp.Observer].
+func (o *observer) Event(e weirhttp.Event) {
+	switch e.Kind {
+	case weirhttp.EventDiffered:
+		if o.differed.Allow() {
+			target := e.Request.URL.EscapedPath()
+			if !o.noQuery && e.Request.URL.RawQuery != "" {
+				target += "?" + e.Request.URL.RawQuery
+			}
+			o.logger.Warn("observe: this answer differs from the one that would have been shared",
+				"method", e.Request.Method, "host", e.Request.Host, "target", target, "status", e.Status)
+		}
+	case weirhttp.EventPanicked:
+		o.logger.Error("a panic in the gateway", "error", e.Err)
+	}
+}
+
+// observed returns c with p's observer, the same at each reload, so that what
+// has not changed is seen not to have.
+func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
+	if p.observer == nil {
+		p.observer = newObserver(p.logger, noQuery)
+	}
+	c.Observer = p.observer
+	return c
+}

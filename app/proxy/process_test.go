@@ -1,0 +1,516 @@
+package proxy_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/app/cli"
+	"github.com/weir-go/weir/app/command"
+)
+
+// The tests run the program as a process: this binary, which is weir when this
+// variable is set.
+const asWeir = "WEIRTEST_IS_WEIR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWeir) != "" {
+		os.Unsetenv(asWeir)
+		os.Exit(cli.Main(command.OS()))
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what has to come.
+const patience = 20 * time.Second
+
+// A process is weir at work.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	listen []string // URLs
+	admin  string   // URL
+	exited chan struct{}
+
+	mu    sync.Mutex
+	lines []string      // guarded by mu; of standard error
+	moved chan struct{} // guarded by mu; closed and replaced with each line
+}
+
+// run starts weir without waiting for anything.
+func run(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{}), moved: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), append(env, asWeir+"=1")...)
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the process
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, s.Text())
+			close(p.moved)
+			p.moved = make(chan struct{})
+			p.mu.Unlock()
+		}
+		_ = p.cmd.Wait() // the state tells
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.exited
+	})
+	return p
+}
+
+// start starts weir and waits until it is ready.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	return startWith(t, nil, args...)
+}
+
+func startWith(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := run(t, env, append([]string{"proxy"}, args...)...)
+	var ready struct {
+		Listen []string
+		Admin  string
+	}
+	if err := json.Unmarshal([]byte(p.await(`"msg":"ready"`, 1)), &ready); err != nil {
+		t.Fatal(err)
+	}
+	p.listen, p.admin = ready.Listen, ready.Admin
+	return p
+}
+
+// await waits for the nth line of standard error with a text, and returns it.
+func (p *process) await(text string, nth int) string {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for {
+		p.mu.Lock()
+		n, moved := 0, p.moved
+		for _, line := range p.lines {
+			if strings.Contains(line, text) {
+				if n++; n == nth {
+					p.mu.Unlock()
+					return line
+				}
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-moved:
+		case <-p.exited:
+			p.t.Fatalf("weir ended without %q (%d):\n%s", text, nth, p.stderr())
+		case <-deadline:
+			p.t.Fatalf("weir has not said %q (%d):\n%s", text, nth, p.stderr())
+		}
+	}
+}
+
+func (p *process) stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+func (p *process) signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ends waits for the end, and fails the test if the exit code is another.
+func (p *process) ends(code int) {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatalf("weir does not end:\n%s", p.stderr())
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("exit code %d; want %d:\n%s", got, code, p.stderr())
+	}
+}
+
+// An origin tells when a request has come, and answers when it may.
+type origin struct {
+	*httptest.Server
+	came chan struct{}
+	may  chan struct{}
+}
+
+// newOrigin answers /wait when it may, and everything else with its name.
+func newOrigin(t *testing.T, name string) *origin {
+	o := &origin{came: make(chan struct{}, 100), may: make(chan struct{})}
+	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if strings.HasPrefix(r.URL.Path, "/wait") {
+			o.came <- struct{}{}
+			select {
+			case <-o.may:
+			case <-r.Context().Done():
+			}
+		}
+		io.WriteString(w, name)
+	}))
+	t.Cleanup(o.Close)
+	return o
+}
+
+// An answer is what came of a request.
+type answer struct {
+	status int
+	body   string
+	closes bool
+	err    error
+}
+
+func get(url string) answer {
+	r, err := http.Get(url)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return answer{r.StatusCode, string(b), r.Close, err}
+}
+
+// going is a request that is under way.
+func going(url string) <-chan answer {
+	c := make(chan answer, 1)
+	go func() { c <- get(url) }()
+	return c
+}
+
+func TestTermFinishesWhatIsInFlight(t *testing.T) {
+	o := newOrigin(t, "slow")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	answered := going(p.listen[0] + "/wait")
+	<-o.came
+	p.signal(syscall.SIGTERM)
+	p.await("draining", 1)
+	if a := get(p.admin + "/readyz"); a.status != 503 || a.body != "not ready: draining\n" {
+		t.Errorf("readyz while draining = %+v; want 503", a)
+	}
+	refused := false
+	for end := time.Now().Add(patience); !refused && time.Now().Before(end); {
+		c, err := net.Dial("tcp", strings.TrimPrefix(p.listen[0], "http://"))
+		if refused = errors.Is(err, syscall.ECONNREFUSED); err == nil {
+			c.Close()
+		}
+	}
+	if !refused {
+		t.Error("connections are accepted while the last requests are answered")
+	}
+	close(o.may)
+	if a := <-answered; a.status != 200 || a.body != "slow" {
+		t.Errorf("the request in flight got %+v; want its answer", a)
+	}
+	p.ends(0)
+	p.await(`"msg":"stopped"`, 1)
+}
+
+func TestDrainDelayGoesOnAccepting(t *testing.T) {
+	o := newOrigin(t, "origin")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "2s")
+	p.signal(syscall.SIGINT)
+	p.await("draining", 1)
+	if a := get(p.admin + "/readyz"); a.status != 503 {
+		t.Errorf("readyz in the delay = %+v; want 503", a)
+	}
+	if a := get(p.listen[0] + "/"); a.status != 200 || !a.closes {
+		t.Errorf("a new request in the delay got %+v; want an answer that ends the connection", a)
+	}
+	p.ends(0)
+}
+
+func TestDrainTimeoutCutsAndSaysSo(t *testing.T) {
+	o := newOrigin(t, "origin")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--drain-timeout", "200ms")
+	answered := going(p.listen[0] + "/wait")
+	<-o.came
+	p.signal(syscall.SIGTERM)
+	p.ends(1)
+	p.await("the drain timeout of 200ms was over: 1 request was cut", 1)
+	if a := <-answered; a.err == nil && a.status == 200 {
+		t.Errorf("the request that was cut got %+v; want none", a)
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	o := newOrigin(t, "origin")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0")
+	going(p.listen[0] + "/wait")
+	<-o.came
+	p.signal(syscall.SIGTERM)
+	p.await("draining", 1)
+	p.signal(syscall.SIGTERM)
+	p.ends(1)
+	p.await("interrupted again", 1)
+}
+
+// config writes a configuration with one upstream.
+func config(t *testing.T, file, upstream, rest string) {
+	t.Helper()
+	text := fmt.Sprintf("upstreams:\n  - name: app\n    servers: [%q]\n%s\n", upstream, rest)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadUnderTrafficDropsNothing(t *testing.T) {
+	a, b := newOrigin(t, "a"), newOrigin(t, "b")
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	listeners := "listen: [{address: '127.0.0.1:0'}]\n"
+	config(t, file, a.URL, listeners)
+	p := start(t, "--config", file)
+
+	slow := going(p.listen[0] + "/wait")
+	<-a.came
+	quit, served := make(chan struct{}), make([]map[string]int, 4)
+	var clients sync.WaitGroup
+	for i := range served {
+		served[i] = map[string]int{}
+		clients.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				r := get(p.listen[0] + "/")
+				if r.err != nil || r.status != 200 {
+					t.Errorf("a request got %+v", r)
+					return
+				}
+				served[i][r.body]++
+			}
+		})
+	}
+	origins := []*origin{b, a, b, a, b}
+	for i, o := range origins {
+		// The limits of the listener change, so that its server is replaced, too.
+		config(t, file, o.URL, listeners+fmt.Sprintf("server: {idle_timeout: %ds}", 50+i))
+		p.signal(syscall.SIGHUP)
+		p.await(`"msg":"reloaded"`, i+1)
+		if r := get(p.listen[0] + "/"); r.body != string("ba"[i%2]) {
+			t.Errorf("after reload %d: %+v; want the new upstream's", i+1, r)
+		}
+	}
+	close(a.may)
+	if r := <-slow; r.body != "a" {
+		t.Errorf("the request from before the reloads got %+v; want the old upstream's answer", r)
+	}
+	close(quit)
+	clients.Wait()
+	for i, m := range served {
+		if m["a"] == 0 || m["b"] == 0 {
+			t.Errorf("client %d was served %v; want both upstreams", i, m)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
+}
+
+func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
+	o := newOrigin(t, "origin")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	const doors = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
+	config(t, file, o.URL, doors)
+	p := start(t, "--config", file)
+	for i, tt := range []struct{ rest, want string }{
+		{doors + "server: {idle_timeout: 0}\nfrobnicate: 1", "frobnicate"},
+		{"listen: [{address: '127.0.0.1:0'}, {address: '" + taken.Addr().String() + "'}]", "the address is in use"},
+	} {
+		config(t, file, "http://127.0.0.1:1", tt.rest)
+		p.signal(syscall.SIGHUP)
+		p.await(tt.want, 1)
+		if line := p.await("the old one stays", i+1); !strings.Contains(line, file) {
+			t.Errorf("the log says %s; want the file's name", line)
+		}
+		if r := get(p.listen[0] + "/"); r.body != "origin" {
+			t.Errorf("after a bad reload: %+v; want the old upstream's", r)
+		}
+	}
+	var stats struct {
+		Process struct {
+			State   string
+			Reloads struct{ Done, Failed int }
+		}
+	}
+	if err := json.Unmarshal([]byte(get(p.admin+"/stats").body), &stats); err != nil || stats.Process.Reloads.Failed != 2 || stats.Process.Reloads.Done != 0 || stats.Process.State != "ready" {
+		t.Errorf("stats = %+v, %v; want two failed reloads, and ready", stats, err)
+	}
+	config(t, file, o.URL, doors+"cache: {memory: 2MiB}")
+	p.signal(syscall.SIGHUP)
+	if line := p.await("a restart only", 1); !strings.Contains(line, "cache.memory") {
+		t.Errorf("the log says %s; want the name of the setting", line)
+	}
+	p.await(`"msg":"reloaded"`, 1)
+}
+
+func TestReloadMovesAListener(t *testing.T) {
+	o := newOrigin(t, "origin")
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := free.Addr().String()
+	free.Close()
+	config(t, file, o.URL, "listen: [{address: '127.0.0.1:0'}]")
+	p := start(t, "--config", file)
+	old := strings.TrimPrefix(p.listen[0], "http://")
+	kept, err := net.Dial("tcp", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	answers := bufio.NewReader(kept)
+	ask := func() *http.Response {
+		t.Helper()
+		io.WriteString(kept, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		r, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("a connection of the old listener: %v", err)
+		}
+		io.Copy(io.Discard, r.Body)
+		return r
+	}
+	ask()
+
+	config(t, file, o.URL, "listen: [{address: '"+next+"'}]")
+	p.signal(syscall.SIGHUP)
+	p.await(`"msg":"reloaded"`, 1)
+	if r := get("http://" + next + "/"); r.body != "origin" {
+		t.Errorf("the new listener: %+v", r)
+	}
+	if r := ask(); r.StatusCode != 200 || !r.Close {
+		t.Errorf("a connection of the old listener: %d, close %v; want an answer that ends it", r.StatusCode, r.Close)
+	}
+	if c, err := net.Dial("tcp", old); err == nil {
+		c.Close()
+		t.Error("the old address still accepts")
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
+}
+
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := run(t, nil, "proxy", "--upstream", "http://127.0.0.1:1", "--listen", taken.Addr().String())
+	p.ends(1)
+	if want := "weir: listen on " + taken.Addr().String() + ": the address is in use"; p.stderr() != want {
+		t.Errorf("stderr = %q; want %q", p.stderr(), want)
+	}
+}
+
+func TestAllConfigurationFaultsAtOnce(t *testing.T) {
+	for _, args := range [][]string{{"proxy"}, {"proxy", "check"}} {
+		p := run(t, nil, append(args, "--upstream", "nowhere", "--listen", "x", "--admin", "0.0.0.0:1")...)
+		p.ends(2)
+		for _, want := range []string{"--upstream", "--listen", "--admin", "token_file"} {
+			if !strings.Contains(p.stderr(), want) {
+				t.Errorf("%v: stderr = %s; want a fault of %s", args, p.stderr(), want)
+			}
+		}
+	}
+}
+
+func TestServiceManagerIsTold(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	told := func(want string) {
+		t.Helper()
+		b := make([]byte, 4096)
+		for {
+			socket.SetReadDeadline(time.Now().Add(patience))
+			n, err := socket.Read(b)
+			if err != nil {
+				t.Fatalf("%q was not told: %v", want, err)
+			}
+			if got := string(b[:n]); strings.HasPrefix(got, want) {
+				return
+			} else if got != "WATCHDOG=1" {
+				t.Fatalf("told %q; want %q", got, want)
+			}
+		}
+	}
+	p := startWith(t, []string{"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=200000"}, "--upstream", newOrigin(t, "o").URL, "--listen", "127.0.0.1:0")
+	told("READY=1\nSTATUS=serving 1 ")
+	told("WATCHDOG=1")
+	p.signal(syscall.SIGHUP)
+	told("RELOADING=1\nMONOTONIC_USEC=")
+	told("READY=1")
+	p.signal(syscall.SIGTERM)
+	told("STOPPING=1")
+	p.ends(0)
+}
+
+// A request that is still arriving when the end begins is one to be answered.
+func TestTermWaitsForARequestThatArrives(t *testing.T) {
+	o := newOrigin(t, "origin")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.listen[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\n")
+	for end := time.Now().Add(patience); !strings.Contains(get(p.admin+"/stats").body, `"connections": 1`); {
+		if time.Now().After(end) {
+			t.Fatal("the connection was not accepted")
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	p.await("draining", 1)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		probe, err := net.Dial("tcp", strings.TrimPrefix(p.listen[0], "http://"))
+		if err != nil {
+			break // the socket is closed
+		}
+		probe.Close()
+	}
+	io.WriteString(c, "Host: a\r\n\r\n")
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("the request that was arriving was dropped: %v\n%s", err, p.stderr())
+	}
+	if b, _ := io.ReadAll(r.Body); string(b) != "origin" {
+		t.Errorf("it got %q; want its answer", b)
+	}
+	p.ends(0)
+}

@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/app/proxy/access"
+	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/app/proxy/notify"
+	"github.com/weir-go/weir/gateway"
+)
+
+// Options are what a proxy has from its surroundings.
+type Options struct {
+	// Load reads the configuration, at the start and at each reload. Its error
+	// tells all faults, joined.
+	Load func() (Settings, error)
+	// Source says where the configuration comes from, for people.
+	Source string
+	// Stdout is given the access log, Stderr the program's own messages. Both
+	// must be safe for concurrent use.
+	Stdout, Stderr io.Writer
+	// Terminal says that a person reads Stderr.
+	Terminal bool
+	// Getenv tells about the service manager. nil means that there is none.
+	Getenv func(string) string
+	// Hangups bring the wishes for a reload.
+	Hangups <-chan struct{}
+	// Leaves is told what would be cut off if the program ended at once. nil
+	// means that nobody wants to know.
+	Leaves func(what string)
+	// New makes the gateway. nil means gateway.New.
+	New func(gateway.Config) (Gateway, error)
+}
+
+// A ConfigError is a configuration that cannot be used.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// states of a proxy.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// A proxy is the running program. Its methods are for the goroutine of Run,
+// where they do not say otherwise.
+type proxy struct {
+	observer *observer // of the gateway, made once
+	o        Options
+	settings Settings
+	gateway  Gateway
+	logger   *slog.Logger
+	level    slog.LevelVar
+	manager  *notify.Manager
+	started  time.Time
+
+	public, operators *front
+	slots             *listen.Slots
+	servers           []door
+	failed            chan error // of a listener
+	access            atomic.Pointer[access.Log]
+
+	base  context.Context // of all requests; ends when they are cut
+	cut   context.CancelFunc
+	end   context.Context // ends when the drain timeout is over
+	over  context.CancelFunc
+	hurry chan struct{}  // closed when sockets are closed at the end
+	old   sync.WaitGroup // of retired servers
+
+	state   atomic.Int32 // an atomic, as /readyz reads it
+	reloads reloads
+}
+
+// Run runs a proxy until ctx ends, and then brings it to its end. The error is
+// a *ConfigError if it could not start because of its configuration, and nil
+// after an end that has cut nobody off.
+func Run(ctx context.Context, o Options) error {
+	settings, err := o.Load()
+	if err != nil {
+		return &ConfigError{err}
+	}
+	p, err := start(ctx, o, settings)
+	if err != nil {
+		return err
+	}
+	stopFeeding := p.feed()
+	defer stopFeeding()
+	for {
+		select {
+		case <-ctx.Done():
+			return p.drain()
+		case <-o.Hangups:
+			p.reload()
+		case err := <-p.failed:
+			p.logger.Error("a listener has failed", "error", err)
+			return errors.Join(err, p.drain())
+		}
+	}
+}
+
+// start brings everything up, or nothing.
+func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
+	p := &proxy{
+		o:         o,
+		public:    newFront(),
+		operators: newFront(),
+		slots:     listen.NewSlots(s.MaxConnections),
+		failed:    make(chan error, 1),
+		hurry:     make(chan struct{}),
+		started:   time.Now(),
+	}
+	if p.o.Getenv == nil {
+		p.o.Getenv = func(string) string { return "" }
+	}
+	if p.o.Leaves == nil {
+		p.o.Leaves = func(string) {}
+	}
+	if p.o.New == nil {
+		p.o.New = func(c gateway.Config) (Gateway, error) { return gateway.New(c) }
+	}
+	p.manager = notify.Find(p.o.Getenv)
+	p.level.Set(s.Level)
+	p.logger = newLogger(o.Stderr, s.Access.Format, &p.level)
+	p.base, p.cut = context.WithCancel(context.WithoutCancel(ctx))
+	p.end, p.over = context.WithCancel(context.WithoutCancel(ctx))
+
+	opened, err := p.open(s)
+	if err != nil {
+		return nil, err
+	}
+	p.gateway, err = p.o.New(p.observed(s.Gateway, s.Access.NoQuery))
+	if err != nil {
+		closeAll(opened.fresh)
+		return nil, &ConfigError{err}
+	}
+	p.commit(s, opened)
+	p.state.Store(serving)
+	p.welcome()
+	p.tell(p.manager.Ready(p.status()))
+	return p, nil
+}
+
+// commit makes s, whose doors are open and whose gateway stands, what is.
+func (p *proxy) commit(s Settings, c change) {
+	p.settings = s
+	p.level.Set(s.Level)
+	p.slots.SetMost(s.MaxConnections)
+	ao := s.Access
+	ao.Out, ao.Logger = p.o.Stdout, p.logger
+	trusted := s.Gateway.TrustedProxies
+	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
+	log := access.New(ao)
+	p.access.Store(log)
+	p.public.set(log.Handler(p.gateway))
+	p.operators.set(p.adminHandler(s.Admin))
+	for _, d := range c.fresh {
+		d.server.Serve(p.fail)
+	}
+	for _, d := range c.stale {
+		p.old.Go(func() { _ = d.server.Retire(p.end, p.hurry) }) // its error says that it was cut, which drain sees
+	}
+	p.servers = c.next
+	for _, w := range s.Warnings {
+		p.logger.Warn(w)
+	}
+}
+
+// fail is told by listeners that they have failed, from any goroutine. One is
+// enough to end.
+func (p *proxy) fail(err error) {
+	select {
+	case p.failed <- err:
+	default:
+	}
+}
+
+// tell notes that the service manager could not be told something.
+func (p *proxy) tell(err error) {
+	if err != nil {
+		p.logger.Warn("the service manager was not told", "error", err)
+	}
+}
+
+// feed feeds the manager's watchdog if it has one, on a goroutine of its own
+// until the function that it returns is called, which waits for it.
+func (p *proxy) feed() (stop func()) {
+	every := p.manager.Watchdog()
+	if every <= 0 {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.tell(p.manager.Alive())
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// ready tells why the proxy does not want traffic, from any goroutine.
+func (p *proxy) ready() error {
+	switch p.state.Load() {
+	case serving:
+		return nil
+	case draining:
+		return errors.New("draining")
+	}
+	return errors.New("starting")
+}
+
+// status is a line for the service manager.
+func (p *proxy) status() string {
+	return fmt.Sprintf("serving %d routes on %d listeners", len(p.settings.Gateway.Routes), len(p.settings.Listen))
+}

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// reloads remembers how the reloads went, for /stats.
+type reloads struct {
+	mu   sync.Mutex
+	info reloadInfo // guarded by mu
+}
+
+// reloadInfo is what /stats tells of the reloads.
+type reloadInfo struct {
+	Done   int       `json:"done"`
+	Failed int       `json:"failed"`
+	Last   time.Time `json:"last,omitzero"`
+	Error  string    `json:"error,omitempty"` // of the last one
+}
+
+func (r *reloads) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.info.Last, r.info.Error = time.Now().UTC(), ""
+	if err != nil {
+		r.info.Failed++
+		r.info.Error = err.Error()
+		return
+	}
+	r.info.Done++
+}
+
+func (r *reloads) get() reloadInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.info
+}
+
+// reload reads the configuration again. If anything is wrong with it, the old
+// one stays, and the log says why.
+func (p *proxy) reload() {
+	p.tell(p.manager.Reloading())
+	err := p.renew()
+	p.reloads.note(err)
+	if err != nil {
+		for _, fault := range faults(err) {
+			p.logger.Error("the new configuration is bad, the old one stays", "source", p.o.Source, "error", fault)
+		}
+		p.tell(p.manager.Ready(p.status() + "; the last reload failed"))
+		return
+	}
+	p.logger.Info("reloaded", "source", p.o.Source, "listeners", len(p.settings.Listen), "routes", len(p.settings.Gateway.Routes))
+	p.tell(p.manager.Ready(p.status()))
+}
+
+// renew replaces the configuration, or leaves everything as it is.
+func (p *proxy) renew() error {
+	s, err := p.o.Load()
+	if err != nil {
+		return err
+	}
+	c, err := p.open(s)
+	if err != nil {
+		return err
+	}
+	// Sockets that a stale door and a fresh one share are open twice now, and
+	// only the stale one accepts.
+	s.Gateway.Cache = p.gateway.Cache()
+	if err := p.gateway.Update(p.observed(s.Gateway, s.Access.NoQuery)); err != nil {
+		closeAll(c.fresh)
+		return err
+	}
+	p.warnFixed(s)
+	s.Fixed = p.settings.Fixed
+	p.commit(s, c)
+	for _, d := range p.servers {
+		d.server.ReloadCertificate()
+	}
+	return nil
+}
+
+// warnFixed names the settings that a reload cannot change.
+func (p *proxy) warnFixed(s Settings) {
+	for _, name := range slices.Sorted(maps.Keys(s.Fixed)) {
+		if was, now := p.settings.Fixed[name], s.Fixed[name]; was != now {
+			p.logger.Warn("this setting changes with a restart only", "setting", name, "is", cmp.Or(was, "not set"), "wanted", now)
+		}
+	}
+}
+
+// faults takes joined errors apart.
+func faults(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, faults(err)...)
+	}
+	return all
+}

@@ -1,0 +1,96 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/app/proxy"
+	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/gateway"
+)
+
+// stubborn is a gateway that refuses every update.
+type stubborn struct{ *gateway.Gateway }
+
+func (stubborn) Update(gateway.Config) error { return errors.New("not today") }
+func (stubborn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	io.WriteString(w, "stubborn")
+}
+
+// free is an address on which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// When the gateway refuses the new configuration, the listeners that were
+// opened for it are closed again, and the old ones serve on.
+func TestRefusedUpdateLeavesNothingBehind(t *testing.T) {
+	first, second := free(t), free(t)
+	var loads atomic.Int32
+	logs := &said{lines: make(chan string, 100)}
+	hangups, ended := make(chan struct{}), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		ended <- proxy.Run(ctx, proxy.Options{
+			Load: func() (proxy.Settings, error) {
+				s := proxy.Settings{Listen: []listen.Config{{Address: first}}, DrainTimeout: patience}
+				if loads.Add(1) > 1 {
+					s.Listen[0].Address = second
+				}
+				return s, nil
+			},
+			Stdout: io.Discard, Stderr: logs, Hangups: hangups,
+			New: func(c gateway.Config) (proxy.Gateway, error) {
+				c.Upstreams = []gateway.Upstream{{Name: "a", Servers: []string{"http://127.0.0.1:1"}}}
+				g, err := gateway.New(c)
+				return stubborn{g}, err
+			},
+		})
+	}()
+	logs.await(t, `"msg":"ready"`)
+	hangups <- struct{}{}
+	logs.await(t, "not today")
+	if c, err := net.Dial("tcp", second); err == nil {
+		c.Close()
+		t.Error("the listener of the refused configuration is open")
+	}
+	if r := get("http://" + first + "/"); r.body != "stubborn" || r.closes {
+		t.Errorf("the old listener answers %+v; want it to serve on", r)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v; want nil", err)
+	}
+}
+
+// said passes on what is logged.
+type said struct{ lines chan string }
+
+func (s *said) Write(p []byte) (int, error) { s.lines <- string(p); return len(p), nil }
+
+func (s *said) await(t *testing.T, text string) {
+	t.Helper()
+	for end := time.After(patience); ; {
+		select {
+		case line := <-s.lines:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-end:
+			t.Fatalf("%q was not logged", text)
+		}
+	}
+}

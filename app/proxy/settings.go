@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"context"
+
+	"github.com/weir-go/weir/app/proxy/access"
+	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/gateway"
+)
+
+// Settings are a configuration that has been read and checked.
+type Settings struct {
+	Gateway gateway.Config
+	Listen  []listen.Config // at least one, each with another address
+	// MaxConnections bounds those of all Listen together. 0 means no bound.
+	MaxConnections int
+	Admin          Admin
+	Access         access.Options // without Out, Logger and Client
+	Level          slog.Level     // of the program's log
+	// DrainDelay is how long connections are accepted after the first signal.
+	DrainDelay time.Duration
+	// DrainTimeout is how long requests have to end after that.
+	DrainTimeout time.Duration
+	// Fixed are settings that need a restart, by name, as text: a reload that
+	// changes them is told so.
+	Fixed map[string]string
+	// Warnings are what is allowed, and yet looks wrong.
+	Warnings []string
+}
+
+// Admin is the listener for operators.
+type Admin struct {
+	Address string // empty means none
+	Token   string // never shown
+	Hosts   []string
+}
+
+// A Gateway is what answers: a *gateway.Gateway, or a test's.
+type Gateway interface {
+	http.Handler
+	admin.Gateway
+	Update(gateway.Config) error
+	Close(context.Context) error
+}
+
+var _ Gateway = (*gateway.Gateway)(nil)

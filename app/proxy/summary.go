@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/gateway"
+)
+
+// welcome says that the proxy serves, and what: as a few lines for a person, as
+// one line of the log for a machine.
+func (p *proxy) welcome() {
+	if p.o.Terminal {
+		fmt.Fprintf(p.o.Stderr, "weir proxy: %s\n", p.o.Source)
+		Summary(p.o.Stderr, p.settings, p.addresses())
+		fmt.Fprintln(p.o.Stderr, "Ready. Ctrl-C ends it, SIGHUP has it read its configuration again.")
+		return
+	}
+	var public []string
+	for i, c := range p.settings.Listen {
+		public = append(public, c.Scheme()+"://"+p.addresses()[i])
+	}
+	args := []any{"source", p.o.Source, "listen", public, "upstreams", len(p.settings.Gateway.Upstreams), "routes", len(p.settings.Gateway.Routes)}
+	if p.settings.Admin.Address != "" {
+		args = append(args, "admin", "http://"+p.addresses()[len(public)])
+	}
+	p.logger.Info("ready", args...)
+}
+
+// addresses are where the doors listen, in the order of the wishes.
+func (p *proxy) addresses() []string {
+	var all []string
+	for _, d := range p.servers {
+		all = append(all, d.server.Address())
+	}
+	return all
+}
+
+// Summary writes what s does, in a few lines. addresses are those of the
+// listeners and then the admin listener's; nil means as they are configured.
+func Summary(w io.Writer, s Settings, addresses []string) {
+	if addresses == nil {
+		for _, d := range wishes(s) {
+			addresses = append(addresses, d.config.Address)
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer tw.Flush()
+	section := func(name string) func(cells ...string) {
+		return func(cells ...string) {
+			fmt.Fprintf(tw, "  %s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+			name = ""
+		}
+	}
+	line := section("listens")
+	for i, c := range s.Listen {
+		line(c.Scheme()+"://"+addresses[i], traits(c))
+	}
+	line = section("admin")
+	if a := s.Admin; a.Address == "" {
+		line("none")
+	} else {
+		line("http://"+addresses[len(s.Listen)], guarded(a))
+	}
+	line = section("upstreams")
+	for _, u := range s.Gateway.Upstreams {
+		line(named(u.Name, servers(u)), calls(u))
+	}
+	line = section("routes")
+	for _, r := range s.Gateway.Routes {
+		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), protection(r))
+	}
+}
+
+// named is what with its name before it, if it has one.
+func named(name, what string) string {
+	if name == "" {
+		return what
+	}
+	return name + ": " + what
+}
+
+func traits(c listen.Config) string {
+	protocols := "HTTP/1.1"
+	if c.TLS.Cert != "" || c.H2C {
+		protocols = "HTTP/1.1 and HTTP/2"
+	}
+	if len(c.ProxyProtocol) > 0 {
+		protocols += ", behind the PROXY protocol"
+	}
+	return protocols
+}
+
+func guarded(a Admin) string {
+	reach := "this machine only"
+	if admin.NeedsToken(a.Address) {
+		reach = "other machines, too"
+	}
+	if a.Token != "" {
+		return reach + ", with the token"
+	}
+	return reach
+}
+
+func servers(u gateway.Upstream) string {
+	if len(u.Servers) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(u.Servers[:2], ", "), len(u.Servers)-2)
+	}
+	return strings.Join(u.Servers, ", ")
+}
+
+// calls says how many calls an upstream gets at once.
+func calls(u gateway.Upstream) string {
+	n, queue := cmp.Or(u.Concurrency, 256), cmp.Or(u.Queue, 1024)
+	switch {
+	case n < 0:
+		return "any number of calls at once"
+	case u.Adaptive:
+		return fmt.Sprintf("up to %d calls at once, by latency", n)
+	case queue < 0:
+		return fmt.Sprintf("%s at once, none waits", counted(n, "call", "calls"))
+	default:
+		return fmt.Sprintf("%s at once, %d may wait", counted(n, "call", "calls"), queue)
+	}
+}
+
+func match(r gateway.Route) string {
+	var b strings.Builder
+	if len(r.Methods) > 0 {
+		b.WriteString(strings.Join(r.Methods, ",") + " ")
+	}
+	b.WriteString(strings.Join(r.Hosts, ","))
+	b.WriteString(cmp.Or(r.Path, "/"))
+	return b.String()
+}
+
+func upstreamOf(r gateway.Route, all []gateway.Upstream) string {
+	if r.Upstream == "" && len(all) == 1 {
+		return cmp.Or(all[0].Name, servers(all[0]))
+	}
+	return r.Upstream
+}
+
+// protection says what a route does beside forwarding.
+func protection(r gateway.Route) string {
+	if r.Observe {
+		return "observes"
+	}
+	var does []string
+	if !r.NoCoalescing {
+		does = append(does, "coalesces")
+	}
+	if !r.NoStore {
+		does = append(does, "caches")
+	}
+	if r.RefreshAhead > 0 {
+		does = append(does, "refreshes ahead")
+	}
+	if r.Rate != nil {
+		per := "s"
+		if r.Rate.Per > 0 && r.Rate.Per != time.Second {
+			per = r.Rate.Per.String()
+		}
+		does = append(does, fmt.Sprintf("%d/%s a client", r.Rate.Rate, per))
+	}
+	return strings.Join(does, ", ")
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
