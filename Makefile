@@ -1,6 +1,6 @@
 # Thin on purpose: whatever has logic is Go, in tools/ and lab/.
 
-ENGINES = postgres cassandra nginx ab wrk hey
+ENGINES = postgres cassandra nginx varnish caddy ab wrk hey
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -22,7 +22,7 @@ race: ## every module's tests under the race detector
 fuzz: ## every fuzz target for a while
 	go run ./tools/gate fuzz
 
-lab: ## every pattern before and after, with real engines, in half an hour
+lab: ## every pattern before and after, with real engines, in three quarters of an hour
 	go run ./lab run all --install
 
 bench: ## micro-benchmarks, then side by side with the peers

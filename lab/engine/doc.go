@@ -16,8 +16,10 @@
 // neither happens, because the program was killed, the kernel ends the engine
 // (on Linux) and the next start removes its folder.
 //
-// [Cassandra] and [Nginx] are had the same way; [Command] runs the tools that
-// make load (ab, wrk, hey).
+// [Cassandra] and [Nginx] are had the same way, and the proxies that the gateway
+// is compared with: [NginxCache], [Varnish] and [Caddy], whose configurations
+// are files in the folder conf. [Command] runs the tools that make load (ab,
+// wrk, hey).
 //
 // # Where the programs come from
 //

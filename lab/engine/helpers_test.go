@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "nginx":
 		s, err = engine.Nginx(context.Background(), engine.NginxOptions{Upstreams: []string{"127.0.0.1:9"}})
+	case "varnish", "caddy":
+		s, err = proxies[name].start(context.Background(), engine.ProxyOptions{Upstream: "127.0.0.1:9"})
 	default:
 		s, err = engine.Start(context.Background(), name)
 	}

@@ -117,12 +117,30 @@ func aptInstall(ctx context.Context, w io.Writer, apt, name string) (err error) 
 	}
 	d := known[name]
 	args := append([]string{"install", "-y", "--no-install-recommends"}, strings.Fields(d.packages)...)
-	if err := run(args...); err != nil || d.service == "" {
+	if err := run(args...); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "engine: update-rc.d", d.service, "disable")
-	if out, err := exec.CommandContext(ctx, "update-rc.d", d.service, "disable").CombinedOutput(); err != nil {
-		return fmt.Errorf("keep %s from starting at boot: %w\n%s", d.service, err, out)
+	for service := range strings.FieldsSeq(d.service) {
+		if err := keepFromBoot(ctx, w, service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepFromBoot has a service not start with the machine: by update-rc.d, which
+// tells systemd too, or by systemd alone where the service is only its.
+func keepFromBoot(ctx context.Context, w io.Writer, service string) error {
+	command := []string{"update-rc.d", service, "disable"}
+	if _, err := os.Stat(filepath.Join("/etc/init.d", service)); errors.Is(err, os.ErrNotExist) {
+		if _, err := exec.LookPath("systemctl"); err != nil {
+			return nil // nobody would start it
+		}
+		command = []string{"systemctl", "disable", service + ".service"}
+	}
+	fmt.Fprintln(w, "engine:", strings.Join(command, " "))
+	if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("keep %s from starting at boot: %w\n%s", service, err, out)
 	}
 	return nil
 }

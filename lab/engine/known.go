@@ -12,7 +12,7 @@ import (
 type debian struct {
 	packages string // with a space between them
 	program  string // for a tool: its file
-	service  string // what the package would start now and at each boot
+	service  string // what the packages would start now and at each boot, with a space between them
 }
 
 // known is everything that has a name here.
@@ -20,6 +20,8 @@ var known = map[string]debian{
 	"postgres":  {packages: postgresPackage},
 	"cassandra": {packages: javaPackage},
 	"nginx":     {packages: "nginx-light", program: "nginx", service: "nginx"},
+	"varnish":   {packages: "varnish", program: "varnishd", service: "varnish varnishncsa"},
+	"caddy":     {packages: "caddy", program: "caddy", service: "caddy"},
 	"ab":        {packages: "apache2-utils", program: "ab"},
 	"wrk":       {packages: "wrk", program: "wrk"},
 	"hey":       {packages: "hey", program: "hey"},
@@ -29,7 +31,8 @@ var known = map[string]debian{
 func Names() []string { return slices.Sorted(maps.Keys(known)) }
 
 // Startable reports whether [Start] starts the engine called name. The others
-// are programs that are installed, and run by [Command] or [Nginx].
+// are programs that are installed, and run by [Command], or started with options:
+// [Nginx], [NginxCache], [Varnish], [Caddy].
 func Startable(name string) bool { return starts[name] != nil }
 
 // starts holds the engines that need no options.

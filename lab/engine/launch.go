@@ -153,6 +153,7 @@ func explain(err error, logName string) error {
 // portTaken is how the engines say that a port is taken.
 var portTaken = []string{
 	"Address already in use",       // most
+	"address already in use",       // Caddy
 	"is in use by another process", // Cassandra, of its storage port
 	"Failed to bind port",          // Cassandra, of its native port
 }

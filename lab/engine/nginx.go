@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -41,7 +39,7 @@ type NginxOptions struct {
 	// one made from Upstreams and Keepalive: at least a server that listens
 	// on listen, a host:port. Relative paths in it lie in a folder that Stop
 	// removes. Access logs are off and temporary files have their place
-	// before it.
+	// before it. [NginxCache] is one that is made.
 	Config func(listen string) string
 }
 
@@ -76,8 +74,7 @@ func (o NginxOptions) validate() error {
 		errs = append(errs, errors.New("engine: NginxOptions.Upstreams is empty; want a host:port, or a Config"))
 	}
 	for _, u := range o.Upstreams {
-		host, port, err := net.SplitHostPort(u)
-		if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" || strings.ContainsAny(host, " \t\n;{}#$'\"\\") {
+		if !isAddress(u) {
 			errs = append(errs, fmt.Errorf("engine: NginxOptions.Upstreams has %q; want host:port", u))
 		}
 	}

@@ -15,8 +15,8 @@ type program struct {
 	libs string // LD_LIBRARY_PATH, for one that was unpacked and not installed
 }
 
-// Command returns a command that runs the tool called name (ab, wrk, hey,
-// nginx). A machine without it gives a [*MissingError]. Like
+// Command returns a command that runs the tool called name (ab, wrk, hey, or
+// one of the proxies). A machine without it gives a [*MissingError]. Like
 // [exec.CommandContext], it is killed when ctx ends.
 func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	p, err := findProgram(name)

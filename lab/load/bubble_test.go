@@ -275,3 +275,41 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		})
 	}
 }
+
+func TestConnectedOpensConnectionsBeforeTheLoad(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := serve(t, func(http.ResponseWriter, *http.Request) {})
+			slow := &slowDial{pipes: p}
+			s := load.Spec{URLs: []string{url}, Clients: 3, Requests: 3, Connected: connected, Timeout: time.Minute}
+			r, err := load.RunOver(t.Context(), s, slow.dial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := time.Second // they dial at the same time
+			if connected {
+				want = 0
+			}
+			if r.Good != 3 || r.Elapsed != want || r.Slowest != want || p.dials.Load() != 3 {
+				t.Errorf("Connected %t: %d good in %v, slowest %v, %d connections; want 3 in %v, 3 connections", connected, r.Good, r.Elapsed, r.Slowest, p.dials.Load(), want)
+			}
+		})
+	}
+}
+
+// A slowDial takes a second to connect.
+type slowDial struct{ *pipes }
+
+func (d *slowDial) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	time.Sleep(time.Second)
+	return d.pipes.dial(ctx, network, address)
+}
+
+func TestConnectedFailsWithoutAServer(t *testing.T) {
+	refused := errors.New("refused")
+	_, err := load.RunOver(t.Context(), load.Spec{URLs: []string{url}, Clients: 1, Requests: 1, Connected: true},
+		func(context.Context, string, string) (net.Conn, error) { return nil, refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("Run = %v; want why there is no connection", err)
+	}
+}

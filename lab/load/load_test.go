@@ -124,7 +124,7 @@ func TestRunRefusesASpecWithAllItsFaults(t *testing.T) {
 	}{
 		{load.Spec{}, []string{"URLs", "Clients", "Duration"}},
 		{load.Spec{URLs: []string{"http://a", "ftp://b", "http://", "%"}, Clients: 1, Requests: 1}, []string{"URLs[1]", "URLs[2]", "URLs[3]"}},
-		{load.Spec{URLs: []string{"http://a"}, Mode: load.Open, Requests: 1, Clients: 3}, []string{"Rate", "Clients"}},
+		{load.Spec{URLs: []string{"http://a"}, Mode: load.Open, Requests: 1, Clients: 3, Connected: true}, []string{"Rate", "Clients", "Connected"}},
 		{load.Spec{URLs: []string{"http://a"}, Mode: load.Open, Requests: 1, Rate: math.Inf(1), MaxInFlight: 30_000}, []string{"Rate", "MaxInFlight"}},
 		{load.Spec{URLs: []string{"http://a"}, Mode: "ajar", Pick: "best", Skew: math.NaN(), Clients: 30_000, Rate: 1, Requests: -1,
 			Duration: -1, Timeout: 48 * time.Hour, Warmup: -1, WarmupRequests: -1, EveryMS: -1, Header: map[string]string{"A": "b\r\nC: d"}},
@@ -152,6 +152,7 @@ func TestSpecInWords(t *testing.T) {
 		want string
 	}{
 		{load.Spec{Clients: 20, Requests: 100}, "20 clients, 100 requests"},
+		{load.Spec{Clients: 2, Requests: 2, Connected: true}, "2 clients, connected before, 2 requests"},
 		{load.Spec{Clients: 1, Duration: 5 * time.Second, NoKeepAlive: true}, "1 client, without keep-alive, 5s"},
 		{load.Spec{Mode: load.Open, Rate: 500, Duration: time.Minute, URLs: []string{"a", "b"}}, "500 requests/s, open loop, 1m0s, 2 URLs in turn"},
 		{load.Spec{Clients: 2, Requests: 1, Pick: load.Zipf, Skew: 0.9, URLs: []string{"a", "b"}}, "2 clients, 1 request, 2 URLs, Zipf 0.9"},

@@ -66,6 +66,11 @@ func runOver(ctx context.Context, s Spec, dial dialFunc, pace func(context.Conte
 	if s.Warmup > 0 || s.WarmupRequests > 0 {
 		r.phase(ctx, s.WarmupRequests, s.Warmup)
 	}
+	if s.Connected {
+		if err := r.connect(ctx); err != nil {
+			return Result{}, fmt.Errorf("load: open the connections: %w", err)
+		}
+	}
 	before, err := cpu.Own()
 	if err != nil {
 		return Result{}, fmt.Errorf("load: read the CPU time: %w", err)
@@ -100,6 +105,22 @@ func (r *run) client(i int) *client {
 		r.clients = append(r.clients, &client{run: r, links: make([]link, len(r.hosts))})
 	}
 	return r.clients[i]
+}
+
+// connect opens the connections of all clients that have none yet.
+func (r *run) connect(ctx context.Context) error {
+	for i := range r.spec.Clients {
+		c := r.client(i)
+		for h := range c.links {
+			if c.links[h].conn != nil {
+				continue
+			}
+			if err := c.connect(ctx, &c.links[h], h, time.Now().Add(r.spec.Timeout)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // shards is how many tallies the clients share. One each would be 400 kB for

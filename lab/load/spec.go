@@ -65,6 +65,9 @@ type Spec struct {
 	Clients int
 	// NoKeepAlive opens a connection for each request.
 	NoKeepAlive bool
+	// Connected has the clients of a closed loop open their connections before
+	// the load begins: what is measured is a crowd that is there already.
+	Connected bool
 
 	// Rate is how many requests arrive in a second of an open loop.
 	Rate float64
@@ -107,6 +110,7 @@ func (s Spec) validate() error {
 	if mode == Open {
 		f.check(s.Rate > 0 && s.Rate <= maxRate, "Rate", s.Rate, fmt.Sprintf("above 0 and at most %d in an open loop", maxRate))
 		f.check(s.Clients == 0, "Clients", s.Clients, "0 in an open loop")
+		f.check(!s.Connected, "Connected", s.Connected, "false in an open loop")
 	} else {
 		f.check(s.Clients >= 1 && s.Clients <= maxClients, "Clients", s.Clients, fmt.Sprintf("1 to %d in a closed loop", maxClients))
 		f.check(s.Rate == 0, "Rate", s.Rate, "0 in a closed loop")
@@ -143,6 +147,9 @@ func (s Spec) String() string {
 	}
 	if s.NoKeepAlive {
 		parts = append(parts, "without keep-alive")
+	}
+	if s.Connected {
+		parts = append(parts, "connected before")
 	}
 	if s.Requests > 0 {
 		parts = append(parts, counted(s.Requests, "request"))

@@ -33,8 +33,12 @@ func (l *Lab) Hey(ctx context.Context, s *Server, requests, clients int, job Job
 // Wrk is Measure with the load of wrk: that many connections, a thread each,
 // for so long.
 func (l *Lab) Wrk(ctx context.Context, s *Server, connections int, d time.Duration, job Job) (result.Measurement, error) {
-	n := strconv.Itoa(connections)
-	return l.tool(ctx, s, job, load.ParseWrk, "wrk", "--latency", "-t", n, "-c", n, "-d", fmt.Sprintf("%ds", int(d.Seconds())))
+	return l.WrkThreads(ctx, s, connections, connections, d, job)
+}
+
+// WrkThreads is Wrk with so many threads, which share the connections.
+func (l *Lab) WrkThreads(ctx context.Context, s *Server, threads, connections int, d time.Duration, job Job) (result.Measurement, error) {
+	return l.tool(ctx, s, job, load.ParseWrk, "wrk", "--latency", "-t", strconv.Itoa(threads), "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", int(d.Seconds())))
 }
 
 // tool has a load tool send the load. What the tool has used of the machine

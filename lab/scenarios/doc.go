@@ -28,6 +28,11 @@ func All() []scenario.Scenario {
 		thunderingExpiry,
 		zipf,
 		library,
+		gatewayHits,
+		gatewayStampede,
+		gatewayOriginDown,
+		gatewayOverload,
+		gatewayMemory,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,36 +42,58 @@ const (
 // A balancer is what stands before several instances.
 type balancer struct {
 	name  string
-	start func(ctx context.Context, upstreams []string) (*engine.Server, error)
+	start func(ctx context.Context, l *scenario.Lab, upstreams []string) (url string, err error)
 }
 
-var balancedByNginx = balancer{"nginx", func(ctx context.Context, upstreams []string) (*engine.Server, error) {
-	return engine.Nginx(ctx, engine.NginxOptions{Upstreams: upstreams})
-}}
+// balancers are those that are measured. The first one's ceiling is the rows'.
+var balancers = []balancer{
+	{"nginx", func(ctx context.Context, l *scenario.Lab, upstreams []string) (string, error) {
+		s, err := l.Engine(ctx, "nginx", func(ctx context.Context) (*engine.Server, error) {
+			return engine.Nginx(ctx, engine.NginxOptions{Upstreams: upstreams})
+		})
+		if err != nil {
+			return "", err
+		}
+		return s.URL, nil
+	}},
+	{"weir", func(ctx context.Context, l *scenario.Lab, upstreams []string) (string, error) {
+		s, err := l.Serve(ctx, shielded, gatewaySetup{Upstreams: upstreams, Balance: true})
+		if err != nil {
+			return "", err
+		}
+		return s.URL, nil
+	}},
+}
 
+// threeBehind and ceilingBehind name what is measured of a balancer.
+func threeBehind(b balancer) string   { return threeInstances + " behind " + b.name }
+func ceilingBehind(b balancer) string { return ceiling + ", behind " + b.name }
+
+// runScaleOut measures one instance, and three behind each balancer.
 func runScaleOut(ctx context.Context, l *scenario.Lab) error {
-	return scaleWith(ctx, l, balancedByNginx)
-}
-
-// scaleWith measures one instance, and three behind that balancer.
-func scaleWith(ctx context.Context, l *scenario.Lab, b balancer) error {
 	one, err := startInstances(ctx, l, oneInstance, 1)
 	if err != nil {
 		return err
 	}
-	three, err := behindBalancer(ctx, l, b, threeInstances+" behind "+b.name)
-	if err != nil {
-		return err
-	}
-	constant, err := behindBalancer(ctx, l, b, ceiling)
-	if err != nil {
-		return err
+	held, targets := one.held, []scaleTarget{one}
+	var constants []scaleTarget
+	for _, b := range balancers {
+		three, err := behindBalancer(ctx, l, b, threeBehind(b))
+		if err != nil {
+			return err
+		}
+		constant, err := behindBalancer(ctx, l, b, ceilingBehind(b))
+		if err != nil {
+			return err
+		}
+		held = held && three.held
+		targets, constants = append(targets, three), append(constants, constant)
 	}
 	rounds := scenario.Size(l, 3, 1)
 	for round := 1; round <= rounds; round++ {
-		turn := []scaleTarget{one, three}
+		turn := targets
 		if round == 1 {
-			turn = append(turn, constant)
+			turn = slices.Concat(targets, constants)
 		}
 		for _, clients := range []int{1, 3} {
 			for i := range turn {
@@ -81,7 +104,7 @@ func scaleWith(ctx context.Context, l *scenario.Lab, b balancer) error {
 			}
 		}
 	}
-	judgeScaleOut(l, three.variant, one.held && three.held)
+	judgeScaleOut(l, held)
 	return nil
 }
 
@@ -95,12 +118,8 @@ func behindBalancer(ctx context.Context, l *scenario.Lab, b balancer, variant st
 	for _, s := range t.servers {
 		upstreams = append(upstreams, strings.TrimPrefix(s.URL, "http://"))
 	}
-	s, err := l.Engine(ctx, b.name, func(ctx context.Context) (*engine.Server, error) { return b.start(ctx, upstreams) })
-	if err != nil {
-		return t, err
-	}
-	t.url = s.URL
-	return t, nil
+	t.url, err = b.start(ctx, l, upstreams)
+	return t, err
 }
 
 // A scaleTarget is a variant, its instances, and where they are asked.
@@ -137,60 +156,77 @@ func (t scaleTarget) measure(ctx context.Context, l *scenario.Lab, clients, roun
 	return err
 }
 
-func judgeScaleOut(l *scenario.Lab, three string, held bool) {
-	all := medianRounds(l, oneInstance, three, ceiling)
+func judgeScaleOut(l *scenario.Lab, held bool) {
+	variants := []string{oneInstance}
+	for _, b := range balancers {
+		variants = append(variants, threeBehind(b), ceilingBehind(b))
+	}
+	all := medianRounds(l, variants...)
 	for _, m := range all {
 		want := 3.0
 		if m.Variant == oneInstance {
 			want = 1
 		}
 		l.Check(fmt.Sprintf("%s, %s: all instances take part", m.Variant, m.Setting), m.Values[answered] == want, "%.0f of %.0f", m.Values[answered], want)
+		l.Check(fmt.Sprintf("%s, %s: each request reaches an instance", m.Variant, m.Setting), m.Values[reached] >= float64(m.Requests), "%.0f for %d answers", m.Values[reached], m.Requests)
 	}
 	for _, at := range []struct {
 		clients   int
 		published float64
 	}{{1, 169.08}, {3, 74.56}} {
 		setting := onConnections(at.clients)
-		before, after, most := medianRound(all, oneInstance, setting), medianRound(all, three, setting), medianRound(all, ceiling, setting)
-		l.Row(publishedBefore(result.NewRow("requests/s, "+setting, "requests/s", result.Higher), at.published).
-			Here(before.PerSecond, after.PerSecond).Under(most.PerSecond).
-			Noted("what was published for three instances is a copy of this figure"))
+		before := medianRound(all, oneInstance, setting)
+		for i, b := range balancers {
+			after, most := medianRound(all, threeBehind(b), setting), medianRound(all, ceilingBehind(b), setting)
+			row := result.NewRow("requests/s, behind "+b.name+", "+setting, "requests/s", result.Higher)
+			if i == 0 {
+				row = publishedBefore(row, at.published).Noted("what was published for three instances is a copy of this figure")
+			}
+			l.Row(row.Here(before.PerSecond, after.PerSecond).Under(most.PerSecond))
+		}
 	}
 	l.Table(usedTable("What a request costs", all))
 	l.Note("A share bounds CPU time, so one instance does the share divided by what a request costs, on any number of connections; more of them only wait longer. " +
 		"Published were 169 requests/s on 1 connection and 75 on 3: there a request cost more, or the instance got less than its share.")
+	l.Note("weir stores and shares nothing here: its routes are told so, or requests that come at once would be one.")
 	if held {
 		noteShare(l, medianRound(all, oneInstance, onConnections(1)))
 		noteShare(l, medianRound(all, oneInstance, onConnections(3)))
 		setting := onConnections(3)
-		gain := result.Ratio(l.Rates(three, setting), l.Rates(oneInstance, setting))
-		l.CheckTime("3 instances do at least twice the work of 1, on 3 connections", gain.Median >= 2, "%v", gain)
+		for _, b := range balancers {
+			gain := result.Ratio(l.Rates(threeBehind(b), setting), l.Rates(oneInstance, setting))
+			l.CheckTime("3 instances behind "+b.name+" do at least twice the work of 1, on 3 connections", gain.Median >= 2, "%v", gain)
+		}
 	}
 }
 
-// answered counts the instances that had a request.
-const answered = "instances that answered"
+// answered counts the instances that had a request, reached the requests.
+const (
+	answered = "instances that answered"
+	reached  = "requests at the instances"
+)
 
 func scaleService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
+	if o.Variant == shielded {
+		return weirGatewayService(o)
+	}
 	work := func() ([]byte, error) { return encodeMany(shortText) }
-	if o.Variant == ceiling {
+	if strings.HasPrefix(o.Variant, ceiling) {
 		constant, err := encodeMany(shortText)
 		if err != nil {
 			return nil, err
 		}
 		work = func() ([]byte, error) { return constant, nil }
 	}
-	var asked atomic.Bool
+	var asked atomic.Int64
 	return &scenario.Service{
-		Reset: func(context.Context) error { asked.Store(false); return nil },
+		Reset: func(context.Context) error { asked.Store(0); return nil },
 		Values: func() map[string]float64 {
-			if asked.Load() {
-				return map[string]float64{answered: 1}
-			}
-			return map[string]float64{answered: 0}
+			n := float64(asked.Load())
+			return map[string]float64{answered: min(n, 1), reached: n}
 		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked.Store(true)
+			asked.Add(1)
 			b, err := work()
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -6,8 +6,8 @@
 // and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
 // gets, stops the engines, and exits as the command did. With --install,
 // missing engines are installed first (see package engine). The name of a
-// program that is not started so (ab, hey, nginx, wrk) says that it must be
-// installed.
+// program that is not started so (ab, caddy, hey, nginx, varnish, wrk) says that
+// it must be installed.
 package main
 
 import (

@@ -1,0 +1,274 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/lab/engine"
+	"github.com/weir-go/weir/lab/result"
+	"github.com/weir-go/weir/lab/scenario"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// The variants of the scenarios about the gateway, beside shielded, which is
+// weir's gateway, and unprotected, which is the origin itself.
+const (
+	theOrigin   = "origin"
+	bareHandler = "bare handler"
+	byNginx     = "nginx"
+	byVarnish   = "Varnish"
+	byCaddy     = "Caddy, no cache"
+)
+
+// caching are those that have a cache.
+var caching = []string{shielded, byNginx, byVarnish}
+
+// allFronts are all that stand before the origin.
+var allFronts = []string{shielded, byNginx, byVarnish, byCaddy}
+
+// gatewayNeeds are the engines and tools of these scenarios.
+var gatewayNeeds = []string{"nginx", "varnish", "caddy"}
+
+// gatewayService serves the origin, weir's gateway, or the plain handler.
+func gatewayService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
+	switch o.Variant {
+	case theOrigin:
+		return originService(o)
+	case bareHandler:
+		return bareService(o)
+	}
+	return weirGatewayService(o)
+}
+
+// A gatewaySetup is what weir's gateway is made with: its defaults, but for
+// what stands here.
+type gatewaySetup struct {
+	Upstreams []string // host:port
+	Calls     int      // at once; 0: the default
+	Queue     int      // requests that wait for a call; 0: the default
+	Adaptive  bool     // the number of calls is found from the latency
+	Store     int64    // bytes; 0: the default
+	Balance   bool     // each request is passed on: nothing is kept or shared
+}
+
+func (g gatewaySetup) config() (gateway.Config, error) {
+	up := gateway.Upstream{Name: theOrigin, Concurrency: g.Calls, Queue: g.Queue, Adaptive: g.Adaptive}
+	for _, u := range g.Upstreams {
+		up.Servers = append(up.Servers, "http://"+u)
+	}
+	c := gateway.Config{
+		Upstreams: []gateway.Upstream{up},
+		Routes:    []gateway.Route{{Name: "all", NoStore: g.Balance, NoCoalescing: g.Balance}},
+	}
+	if g.Store == 0 {
+		return c, nil
+	}
+	var err error
+	c.Cache, err = weirhttp.NewCache(g.Store)
+	return c, err
+}
+
+// Names of what weir's gateway counts. Those of its memory are gauges, too.
+const (
+	callsStarted   = "calls"
+	callsRefused   = "refused"
+	shedStale      = "stale on overload"
+	accountedBytes = "accounted bytes"
+	residentBytes  = "resident bytes"
+)
+
+// weirGatewayService serves the gateway.
+func weirGatewayService(o scenario.Options) (*scenario.Service, error) {
+	var set gatewaySetup
+	if err := o.Decode(&set); err != nil {
+		return nil, err
+	}
+	config, err := set.config()
+	if err != nil {
+		return nil, err
+	}
+	g, err := gateway.New(config)
+	if err != nil {
+		return nil, err
+	}
+	accounted := func() float64 { return float64(g.Stats().Cache.Used) }
+	resident := func() float64 { return residentOf(os.Getpid()) }
+	c := gatewayCounter{g: g}
+	return &scenario.Service{
+		Handler: g,
+		Reset:   func(context.Context) error { c.reset(); return nil },
+		Gauges:  map[string]func() float64{accountedBytes: accounted, residentBytes: resident},
+		Values:  c.values,
+		Close:   func() { g.Close(context.Background()) }, //nolint:errcheck // it ends with the process
+	}, nil
+}
+
+// A gatewayCounter is what a gateway has counted since the last reset.
+type gatewayCounter struct {
+	g *gateway.Gateway
+
+	mu   sync.Mutex
+	base weirhttp.Stats // guarded by mu; at the last reset
+}
+
+func (c *gatewayCounter) reset() {
+	now := c.g.Stats().Routes["all"]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.base = now
+}
+
+func (c *gatewayCounter) values() map[string]float64 {
+	now := c.g.Stats().Routes["all"]
+	c.mu.Lock()
+	was := c.base
+	c.mu.Unlock()
+	return map[string]float64{
+		hits:         float64(now.Hits - was.Hits),
+		staleAnswers: float64(now.Stale - was.Stale),
+		shedStale:    float64(now.Shed - was.Shed),
+		joins:        float64(now.Joined - was.Joined),
+		callsStarted: float64(now.Calls - was.Calls),
+		callsRefused: float64(now.Refused - was.Refused),
+	}
+}
+
+// residentOf is how much memory a process and its children have, in bytes.
+func residentOf(pid int) float64 {
+	var sum float64
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0 // it has ended, or this is not Linux
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 64)
+			sum += kib * 1024
+		}
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	for _, field := range strings.Fields(string(children)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			sum += residentOf(child)
+		}
+	}
+	return sum
+}
+
+// A bareSetup is what the plain handler answers, always.
+type bareSetup struct {
+	Header http.Header
+	Body   string
+}
+
+func bareService(o scenario.Options) (*scenario.Service, error) {
+	var set bareSetup
+	if err := o.Decode(&set); err != nil {
+		return nil, err
+	}
+	body := []byte(set.Body)
+	return &scenario.Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		for name, values := range set.Header {
+			h[name] = values
+		}
+		w.Write(body) //nolint:errcheck // the client is gone
+	})}, nil
+}
+
+// A front stands before the origin.
+type front struct {
+	variant string
+	url     string           // without a slash at its end
+	server  *scenario.Server // of weir; nil: an engine
+	engine  *engine.Server   // of the others; nil: weir
+}
+
+// beside is what takes part in a measurement of the origin.
+func (f front) beside() []*scenario.Server {
+	if f.server == nil {
+		return nil
+	}
+	return []*scenario.Server{f.server}
+}
+
+func (f front) pid() int {
+	if f.server != nil {
+		return f.server.Pid()
+	}
+	return f.engine.Pid()
+}
+
+// startFronts starts those variants before the origin, weir with set and the
+// others with what corresponds to it.
+func startFronts(ctx context.Context, l *scenario.Lab, origin *scenario.Server, set gatewaySetup, variants ...string) ([]front, error) {
+	set.Upstreams = []string{hostOf(origin.URL)}
+	o := engine.ProxyOptions{Upstream: hostOf(origin.URL), Store: set.Store, MaxCalls: set.Calls}
+	var all []front
+	for _, v := range variants {
+		f := front{variant: v}
+		var err error
+		switch v {
+		case byNginx:
+			f.engine, err = l.Engine(ctx, v, func(ctx context.Context) (*engine.Server, error) { return engine.NginxCache(ctx, o) })
+		case byVarnish:
+			f.engine, err = l.Engine(ctx, v, func(ctx context.Context) (*engine.Server, error) { return engine.Varnish(ctx, o) })
+		case byCaddy:
+			f.engine, err = l.Engine(ctx, v, func(ctx context.Context) (*engine.Server, error) { return engine.Caddy(ctx, o) })
+		default:
+			f.server, err = l.Serve(ctx, v, set)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if f.engine != nil {
+			f.url = f.engine.URL
+		} else {
+			f.url = f.server.URL
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+func hostOf(url string) string { return strings.TrimPrefix(url, "http://") }
+
+// get fetches an address once.
+func get(ctx context.Context, url string) (status int, h http.Header, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(b), err
+}
+
+// valueOf is a number of a table's.
+func valueOf(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+// medianOf returns the median round of a variant under a setting.
+func medianOf(l *scenario.Lab, variant, setting string) result.Measurement {
+	groups := result.Groups(l.Measurements(variant, setting))
+	if len(groups) == 0 {
+		panic(fmt.Sprintf("scenarios: %q, %q was not measured", variant, setting))
+	}
+	return groups[0].Median
+}
+
+// uniquely makes paths of which no cache knows, of the kind name.
+func uniquely(name string) string { return fmt.Sprintf("/%s/%d", name, time.Now().UnixNano()) }

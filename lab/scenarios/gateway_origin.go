@@ -1,0 +1,130 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/lab/scenario"
+)
+
+// What the scenarios about the gateway have in common: one origin, and weir,
+// nginx, Varnish and Caddy before it, each a process of its own.
+
+// An originSetup is what the origin of the scenarios about the gateway is.
+type originSetup struct {
+	Wait    time.Duration // what a slow answer takes
+	Permits int           // how many calls to /busy and /aged run at once; the others wait
+	Work    time.Duration // what each of these takes
+}
+
+// An answer of the origin is told by the first part of the path; what follows
+// makes it another one.
+type originAnswer struct {
+	waits  float64 // times Wait
+	works  bool    // it takes a permit
+	keep   string  // Cache-Control
+	chunks int     // after the first, each another tenth of a second later
+	sized  bool    // the number in the path says how long it is
+}
+
+const (
+	forAnHour = "max-age=3600"
+	// briefly is fresh for a second, and may be given for an hour after that
+	// when there is no better one.
+	briefly = "max-age=1, stale-if-error=3600"
+)
+
+var originAnswers = map[string]originAnswer{
+	"kept":    {keep: forAnHour},
+	"slow":    {keep: forAnHour, waits: 1},
+	"slower":  {keep: forAnHour, waits: 2},
+	"trickle": {keep: forAnHour, waits: 1, chunks: 10},
+	"private": {keep: "no-store", waits: 2},
+	"brief":   {keep: briefly},
+	"busy":    {keep: "no-store", works: true},
+	"aged":    {keep: briefly, works: true},
+	"object":  {keep: forAnHour, sized: true},
+}
+
+// originJSON is the body of most answers: 146 bytes, as small as what many
+// interfaces give.
+const originJSON = `{"id":"b7f6a1c04e","title":"The Weir Keeper","author":"A. Mill","year":1911,"price":{"amount":1250,"currency":"EUR"},"stock":17,"tags":["river"]}` + "\n"
+
+// originSays is what only such a body contains, for load.Spec.ExpectBody.
+const originSays = `"title":"The Weir Keeper"`
+
+// objectBytes is how long the body of /object/n is.
+func objectBytes(n int) int { return 1024 * (1 + n%3) }
+
+// An originServer is the expensive service behind the gateways.
+type originServer struct {
+	originSetup
+	meter   scenario.Meter
+	permits chan struct{}
+}
+
+func originService(o scenario.Options) (*scenario.Service, error) {
+	s := new(originServer)
+	if err := o.Decode(&s.originSetup); err != nil {
+		return nil, err
+	}
+	s.permits = make(chan struct{}, max(1, s.Permits))
+	return &scenario.Service{Handler: s, Meter: &s.meter}, nil
+}
+
+// ServeHTTP answers as the path says. A call whose caller has left ends.
+func (s *originServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	a, ok := originAnswers[name]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if a.works {
+		select {
+		case s.permits <- struct{}{}:
+			defer func() { <-s.permits }()
+		case <-r.Context().Done():
+			return
+		}
+	}
+	defer s.meter.Begin()()
+	wait := time.Duration(a.waits * float64(s.Wait))
+	if a.works {
+		wait = s.Work
+	}
+	if wait > 0 && !rest(r.Context(), wait) {
+		return
+	}
+	body := originJSON
+	if n, err := strconv.Atoi(id); err == nil && a.sized {
+		body = strings.Repeat("w", objectBytes(n))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", a.keep)
+	w.Header().Set("Content-Length", strconv.Itoa((1+a.chunks)*len(body)))
+	fmt.Fprint(w, body) //nolint:errcheck // the client is gone
+	for range a.chunks {
+		http.NewResponseController(w).Flush() //nolint:errcheck // as above
+		if !rest(r.Context(), 100*time.Millisecond) {
+			return
+		}
+		fmt.Fprint(w, body) //nolint:errcheck // as above
+	}
+}
+
+// rest returns after d, or false as soon as ctx ends.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
