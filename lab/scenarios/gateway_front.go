@@ -51,16 +51,17 @@ func gatewayService(_ context.Context, o scenario.Options) (*scenario.Service, e
 // A gatewaySetup is what weir's gateway is made with: its defaults, but for
 // what stands here.
 type gatewaySetup struct {
-	Upstreams []string // host:port
-	Calls     int      // at once; 0: the default
-	Queue     int      // requests that wait for a call; 0: the default
-	Adaptive  bool     // the number of calls is found from the latency
-	Store     int64    // bytes; 0: the default
-	Balance   bool     // each request is passed on: nothing is kept or shared
+	Upstreams []string      // host:port
+	Calls     int           // at once; 0: the default
+	Queue     int           // requests that wait for a call; 0: the default
+	QueueWait time.Duration // for how long; 0: the default
+	Adaptive  bool          // the number of calls is found from the latency
+	Store     int64         // bytes; 0: the default
+	Balance   bool          // each request is passed on: nothing is kept or shared
 }
 
 func (g gatewaySetup) config() (gateway.Config, error) {
-	up := gateway.Upstream{Name: theOrigin, Concurrency: g.Calls, Queue: g.Queue, Adaptive: g.Adaptive}
+	up := gateway.Upstream{Name: theOrigin, Concurrency: g.Calls, Queue: g.Queue, QueueWait: g.QueueWait, Adaptive: g.Adaptive}
 	for _, u := range g.Upstreams {
 		up.Servers = append(up.Servers, "http://"+u)
 	}

@@ -69,8 +69,8 @@ func runGatewayOverload(ctx context.Context, l *scenario.Lab) error {
 	}
 	g.judge()
 	l.Note("The origin does %d calls at once, of 20 ms each, and has others wait. An answer that takes longer than %v counts as failed: its caller has hung up.", g.permits, overloadTimeout(l))
-	l.Note("Unprotected is the origin itself. weir has a cap of as many calls, and a queue as long; adaptive, it has to find the cap. " +
-		"nginx (1.22) and Varnish (7.1) refuse what is above their bound at once, Caddy waits for 20 ms.")
+	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, as a call counts on its way there and back too, and a queue as long, in which nobody waits longer than %v; adaptive, it has to find the cap. " +
+		"nginx (1.22) and Varnish (7.1) refuse what is above their bound at once, Caddy waits for 20 ms.", queueWait)
 	return nil
 }
 
@@ -83,7 +83,7 @@ type arrival struct {
 
 // start starts the fronts, each with its bound.
 func (g gatewayLoad) start(ctx context.Context) ([]front, error) {
-	bound := gatewaySetup{Calls: g.permits, Queue: g.permits}
+	bound := g.bound()
 	peers, err := startFronts(ctx, g.l, g.origin, bound, shielded, byNginx, byVarnish, byCaddy)
 	if err != nil {
 		return nil, err
@@ -91,8 +91,18 @@ func (g gatewayLoad) start(ctx context.Context) ([]front, error) {
 	for i, name := range []string{shielded, byNginxMost, byVarnishMax, byCaddyMost} {
 		peers[i].variant = name
 	}
-	finds, err := startFronts(ctx, g.l, g.origin, gatewaySetup{Adaptive: true, Queue: g.permits}, weirAdaptive)
+	finds, err := startFronts(ctx, g.l, g.origin, gatewaySetup{Adaptive: true, Queue: g.permits, QueueWait: queueWait}, weirAdaptive)
 	return slices.Concat(peers, finds), err
+}
+
+// queueWait is for how long weir lets a request wait: less than its client does,
+// or the last in a standing queue would be hung up on.
+const queueWait = 250 * time.Millisecond
+
+// bound is the cap that the fronts are given: a tenth above what the origin does
+// at once, since a call counts on its way there and back, too.
+func (g gatewayLoad) bound() gatewaySetup {
+	return gatewaySetup{Calls: g.permits + (g.permits+9)/10, Queue: g.permits, QueueWait: queueWait}
 }
 
 // workURLs are so many addresses that none is asked for again while an answer
@@ -164,7 +174,7 @@ func refusals(m result.Measurement) int64 {
 // measureStale has weir keep answers that are fresh for a second, and then as
 // many requests as overload the origin.
 func (g gatewayLoad) measureStale(ctx context.Context) error {
-	bound := gatewaySetup{Calls: g.permits, Queue: g.permits}
+	bound := g.bound()
 	fronts, err := startFronts(ctx, g.l, g.origin, bound, weirStale)
 	if err != nil {
 		return err
