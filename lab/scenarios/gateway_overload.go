@@ -69,7 +69,7 @@ func runGatewayOverload(ctx context.Context, l *scenario.Lab) error {
 	}
 	g.judge()
 	l.Note("The origin does %d calls at once, of 20 ms each, and has others wait. An answer that takes longer than %v counts as failed: its caller has hung up.", g.permits, overloadTimeout(l))
-	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, as a call counts on its way there and back too, and a queue as long, in which nobody waits longer than %v; adaptive, it has to find the cap. " +
+	l.Note("Unprotected is the origin itself. weir has a cap a tenth above that, as a call counts on its way there and back too, and a queue as long, in which nobody waits longer than %v; adaptive, it has to find the cap. "+
 		"nginx (1.22) and Varnish (7.1) refuse what is above their bound at once, Caddy waits for 20 ms.", queueWait)
 	return nil
 }
