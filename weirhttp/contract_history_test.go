@@ -218,7 +218,7 @@ func history(t *testing.T, seed uint64) {
 		o.RefreshAhead = 0.5
 	}
 	p := h1
-	if seed%4 == 0 {
+	if seed%4 == 0 && h2InBubbles {
 		p = h2
 	}
 	w.s = open(t, p, o, w.origin)
