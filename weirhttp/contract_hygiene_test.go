@@ -73,6 +73,10 @@ func TestH17_NothingIsChanged(t *testing.T) {
 								defer resp.Body.Close()
 								body, err := io.ReadAll(resp.Body)
 								delete(resp.Header, "Date")
+								if strings.HasSuffix(name, "trailers") { // net/http frames by when it is flushed
+									delete(resp.Header, "Content-Length")
+									resp.ContentLength = 0
+								}
 								return fmt.Sprint(resp.StatusCode, resp.Header, resp.ContentLength, resp.Trailer, len(body), err)
 							}
 							with := ask()
