@@ -1,6 +1,7 @@
 package weirhttp_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -215,5 +216,33 @@ func TestH12_PurgeAndSoftPurge(t *testing.T) {
 			o.status = 503
 			s.get("/a").want(t, 503, "") // nothing is left to serve
 		})
+	})
+}
+
+func TestH11_StopRefreshingEndsWhatRunsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		first := true
+		s := open(t, h1, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			if !first {
+				<-r.Context().Done()
+				cause = context.Cause(r.Context())
+				return
+			}
+			first = false
+			w.Header().Set("Cache-Control", "max-age=1, stale-while-revalidate=60")
+		})
+		s.get("/a")
+		time.Sleep(5 * time.Second)
+		s.get("/a").want(t, 200, "") // stale, with a call behind it
+		synctest.Wait()
+		s.wantCalls(2)
+		if err := s.handler.StopRefreshing(t.Context()); err != nil || cause != weirhttp.ErrClosed {
+			t.Errorf("StopRefreshing = %v, and the call ended with %v; want nil, ErrClosed", err, cause)
+		}
+		time.Sleep(5 * time.Second)
+		s.get("/a").want(t, 200, "")
+		synctest.Wait()
+		s.wantCalls(2) // none was started
 	})
 }

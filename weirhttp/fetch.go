@@ -17,7 +17,7 @@ import (
 // when the next handler has returned.
 func (f *flight) fly(ctx context.Context) {
 	h := f.group.handler
-	stored, ended := false, false
+	ended := false
 	var t *fetch
 	defer func() {
 		if t != nil && !ended { // runtime.Goexit in the handler: nobody else gets back here
@@ -29,7 +29,7 @@ func (f *flight) fly(ctx context.Context) {
 			defer h.refreshing.Done()
 		}
 		f.write.Drop()
-		f.close(stored)
+		f.close()
 		f.cancel(nil)
 	}()
 	began := time.Now()
@@ -55,7 +55,7 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		ended = true
 		t.permit.Release(outcome(t.status, err))
-		stored = t.finish(err)
+		t.finish(err)
 		return
 	}
 }
@@ -201,13 +201,13 @@ func (t *fetch) flush() {} // readers have it at once
 
 // finish ends the flight after the call has: what is stored is stored before
 // the flight leaves the table.
-func (t *fetch) finish(err error) (stored bool) {
+func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
 	if t.body == nil {
 		if err != nil {
 			f.late(err)
 		}
-		return f.valid != nil
+		return
 	}
 	if err != nil && f.err == nil {
 		h.count.broken.Add(1)
@@ -219,21 +219,19 @@ func (t *fetch) finish(err error) (stored bool) {
 		t.body.Release()
 	}
 	if err != nil || t.drop || !t.resp.Storable {
-		return false
+		return
 	}
 	whole, kept := t.body.Whole()
 	if !kept {
-		return false
+		return
 	}
-	if !f.write.Put(h.stored(f.key, t.resp, f.req.Header, t.header, whole)) {
-		return false
+	if f.write.Put(h.stored(t.resp, f.req.Header, t.header, whole)) {
+		t.body.Release() // it counts as stored now; else when its last reader leaves
 	}
-	t.body.Release() // it counts as stored now; else when its last reader leaves
-	return true
 }
 
 // stored makes what is kept of an answer.
-func (h *Handler) stored(key responses.Key, resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
+func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []byte) *responses.Stored {
 	kept := rfc9111.EndToEnd(header)
 	for name := range kept {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
@@ -256,7 +254,7 @@ func (h *Handler) stored(key responses.Key, resp rfc9111.Response, req, header h
 func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp := h.policy.Read(r, q, old.Status, header, sent, now)
-	s := h.stored(responses.Key{}, resp, r.Header, header, old.Body)
+	s := h.stored(resp, r.Header, header, old.Body)
 	if resp.Storable {
 		w.Replace(old, s)
 	}

@@ -58,8 +58,7 @@ type flight struct {
 	queued   time.Duration
 
 	// done is closed once everything is final, also what is stored.
-	done   chan struct{}
-	stored bool // written before done is closed
+	done chan struct{}
 }
 
 // A waiter is a request on a flight that has no head yet.
@@ -249,7 +248,7 @@ func (f *flight) settle() {
 }
 
 // close ends f for good: what it brought is stored, or is not.
-func (f *flight) close(stored bool) {
+func (f *flight) close() {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	f.over, f.ended = true, true
@@ -259,6 +258,5 @@ func (f *flight) close(stored bool) {
 	if free && f.body != nil {
 		f.body.Release()
 	}
-	f.stored = stored
 	close(f.done)
 }

@@ -179,7 +179,7 @@ func (s *solo) finish(err error) {
 	}
 	s.copied.Finish(nil, nil)
 	if whole, kept := s.copied.Whole(); kept {
-		s.write.Put(c.h.stored(c.key, s.resp, c.r.Header, s.header, whole))
+		s.write.Put(c.h.stored(s.resp, c.r.Header, s.header, whole))
 	}
 	s.copied.Release()
 }

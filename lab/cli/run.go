@@ -18,12 +18,12 @@ type runCmd struct {
 
 // Help is the longer part of weir-lab run --help.
 func (runCmd) Help() string {
-	return `Engines (PostgreSQL, Cassandra, nginx) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
+	return `Engines (PostgreSQL, Cassandra, nginx, Varnish, Caddy) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
 
 Examples:
 
     weir-lab run do-once expensive-call
-    weir-lab run all --install          # half an hour
+    weir-lab run all --install          # three quarters of an hour
     weir-lab run all --small            # see that it works
 
 Exit code: 0 all that must hold holds; 1 something does not, or could not be run; 2 wrong usage.`
