@@ -148,11 +148,9 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(f.key, f.stale)
 			return
 		}
-		f.upstream = status
 		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now))
 		return
 	}
-	f.upstream = status
 	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
 	if isStream(header) {
 		t.resp.Storable, t.resp.Sharing, t.resp.Reason = false, rfc9111.Nobody, "event stream"

@@ -197,6 +197,7 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 	c.mu.Unlock()
 
 	f.resp, f.header, f.body, f.length = resp, header, body, length
+	f.upstream = resp.Status
 	for _, w := range waiting {
 		w.released = !w.leader && (alone || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
 		if !w.released {
@@ -222,7 +223,7 @@ func (f *flight) validated(s *responses.Stored) bool {
 		w.released = !w.leader && !h.policy.MayShare(&s.Response, f.req.Header, w.header, w.q)
 	}
 	f.waiting = nil
-	f.valid = s
+	f.valid, f.upstream = s, http.StatusNotModified
 	close(f.headed)
 	return true
 }
