@@ -27,22 +27,22 @@ func (p *proxy) linger(d time.Duration) {
 // drain brings the proxy to its end, in the steps that the package's comment
 // names. A second signal ends the program before, which is its caller's doing.
 func (p *proxy) drain() error {
+	// Not ready, and clients are asked to leave with each answer. Who reads that
+	// this has begun may count on it.
 	p.state.Store(draining)
+	for _, d := range p.servers {
+		if !d.admin {
+			d.server.Leave()
+		}
+	}
 	s := p.settings
 	p.tell(p.manager.Stopping(fmt.Sprintf("draining for up to %v", s.DrainDelay+s.DrainTimeout)))
 	p.o.Leaves("requests that are being answered")
 	p.logger.Info("draining", "delay", s.DrainDelay.String(), "timeout", s.DrainTimeout.String(),
 		"requests", p.public.requests.Load(), "upgrades", p.public.upgrades.Load())
 
-	// Not ready, and clients are asked to leave, but new ones are served.
-	if s.DrainDelay > 0 {
-		for _, d := range p.servers {
-			if !d.admin {
-				d.server.Leave()
-			}
-		}
-		time.Sleep(s.DrainDelay)
-	}
+	// New ones are still served.
+	time.Sleep(s.DrainDelay)
 
 	// The sockets are closed, and who is inside may finish. What is left when
 	// the time is over is counted before it is cut.

@@ -300,7 +300,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 				}
 				r := get(p.listen[0] + "/")
 				if r.err != nil || r.status != 200 {
-					t.Errorf("a request got %+v", r)
+					t.Errorf("a request got %+v (%v)", r, r.err)
 					return
 				}
 				served[i][r.body]++
@@ -314,7 +314,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, i+1)
 		if r := get(p.listen[0] + "/"); r.body != string("ba"[i%2]) {
-			t.Errorf("after reload %d: %+v; want the new upstream's", i+1, r)
+			t.Errorf("after reload %d: %+v (%v); want the new upstream's", i+1, r, r.err)
 		}
 	}
 	close(a.may)

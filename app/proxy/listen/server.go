@@ -332,7 +332,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // handlers.
 func (s *Server) Close() error {
 	s.Leave()
-	s.slots.close()
+	s.slots.cutOff()
 	s.once.Do(func() { close(s.quit) })
 	_ = s.http.Close() // the errors of closing what is cut off tell nothing
 	_ = s.socket.Close()

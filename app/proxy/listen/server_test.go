@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -184,6 +185,32 @@ func TestSocketIsHandedOver(t *testing.T) {
 	fresh.Serve(func(err error) { t.Error(err) })
 	if status, body := ask(t, waiting, ""); status != 200 || body != "fresh" {
 		t.Errorf("the waiting connection got %d %q; want it from the new server", status, body)
+	}
+}
+
+// A connection that was accepted in the moment in which its server retires is
+// served, also if it has to wait for a slot.
+func TestRetiringServerDropsNobody(t *testing.T) {
+	for range 20 {
+		slots := listen.NewSlots(1)
+		s := serve(t, listen.Config{}, listen.Options{Slots: slots})
+		first := dial(t, s)
+		if status, _ := ask(t, first, ""); status != 200 {
+			t.Fatalf("the first connection got %d", status)
+		}
+		second := dial(t, s) // accepted, and waits for a slot, or about to be
+		next := open(t, s.Config(), listen.Options{Slots: slots}, s)
+		go s.Retire(t.Context(), nil)
+		next.Serve(func(err error) { t.Error(err) })
+		answered := make(chan string, 1)
+		go func() {
+			status, body := ask(t, second, "")
+			answered <- fmt.Sprint(status, " ", body)
+		}()
+		first.Close() // as the new server keeps to the bound
+		if a := <-answered; !strings.HasPrefix(a, "200 ") {
+			t.Fatalf("the second connection got %s; want 200", a)
+		}
 	}
 }
 

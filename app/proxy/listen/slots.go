@@ -43,6 +43,7 @@ type slotListener struct {
 	slots *Slots
 
 	closed bool // guarded by slots.mu
+	cut    bool // guarded by slots.mu: so are connections that come now
 }
 
 func newSlotListener(l net.Listener, s *Slots) *slotListener {
@@ -66,7 +67,10 @@ func (l *slotListener) Accept() (net.Conn, error) {
 	return &slotConn{Conn: c, l: l}, nil
 }
 
-// take waits for a slot, and reports false once the listener is closed.
+// take waits for a slot. Once the listener is closed it takes one beyond the
+// bound: a connection that was accepted as the listener closed is a client with
+// a request on the way, and to close it would lose that. It reports false once
+// connections are cut.
 func (l *slotListener) take() bool {
 	s := l.slots
 	s.mu.Lock()
@@ -74,7 +78,7 @@ func (l *slotListener) take() bool {
 	for !l.closed && s.most > 0 && s.taken >= s.most {
 		s.moved.Wait()
 	}
-	if l.closed {
+	if l.cut {
 		return false
 	}
 	s.taken++
@@ -94,6 +98,14 @@ func (l *slotListener) close() {
 	defer l.slots.mu.Unlock()
 	l.closed = true
 	l.slots.moved.Broadcast()
+}
+
+// cutOff is close for a server that cuts its connections.
+func (l *slotListener) cutOff() {
+	l.slots.mu.Lock()
+	l.cut = true
+	l.slots.mu.Unlock()
+	l.close()
 }
 
 // Close closes the socket, too.
