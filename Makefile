@@ -1,6 +1,7 @@
 # Thin on purpose: whatever has logic is Go, in tools/ and lab/.
 
-ENGINES = postgres cassandra nginx varnish caddy ab wrk hey
+# What is optional is started where it can be had, and told of where not.
+ENGINES = --optional valkey postgres cassandra redis nginx varnish caddy ab wrk hey
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10

@@ -13,11 +13,11 @@ import (
 // instead: another with more time may go on waiting for f. The table's lock
 // must be held.
 func (g *Guard[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]], d admit.Demand) error {
-	if err := queueLocked(f.Load, d); err != nil {
+	if err := queueLocked(f.Load(), d); err != nil {
 		return err
 	}
 	f.JoinLocked()
-	raiseLocked(f.Load, d)
+	raiseLocked(f.Load(), d)
 	if g.places != nil {
 		g.places.GrantLocked() // if it was a refresh, somebody waits for it now
 	}

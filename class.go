@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -43,17 +44,31 @@ func (c Class) String() string {
 // function for all others.
 func classify(user func(error) Class, err error) Class {
 	var hard *TimeoutError
+	var remote *fleet.RemoteError
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return ClassNotFound
 	case errors.As(err, &hard):
 		return ClassTransient
+	case errors.As(err, &remote):
+		return classNamed(remote.Kind)
 	case errors.Is(err, limit.ErrLimited), errors.Is(err, ErrStuck):
 		return ClassOverload
 	case errors.Is(err, context.Canceled):
 		return ClassCanceled
 	case user != nil:
 		return ask(user, err)
+	}
+	return ClassTransient
+}
+
+// classNamed is the Class whose String is name; ClassTransient if there is none,
+// as from a newer instance.
+func classNamed(name string) Class {
+	for c := ClassTransient; c <= ClassCanceled; c++ {
+		if c.String() == name {
+			return c
+		}
 	}
 	return ClassTransient
 }

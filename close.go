@@ -20,17 +20,26 @@ func (g *Guard[K, V]) Close(ctx context.Context) error {
 	}
 	select {
 	case <-g.idle:
-		return nil
+		return g.leaveFleet(ctx)
 	default:
 	}
 	select {
 	case <-g.idle:
-		return nil
+		return g.leaveFleet(ctx)
 	case <-ctx.Done():
 	}
 	g.flights.Lock()
 	defer g.flights.Unlock()
 	return &CloseError{Running: g.flights.RunningLocked(), Cause: context.Cause(ctx)}
+}
+
+// leaveFleet waits until the leases of loads that were cancelled are given up,
+// which takes no longer than the Tier's deadline.
+func (g *Guard[K, V]) leaveFleet(ctx context.Context) error {
+	if g.team == nil {
+		return nil
+	}
+	return g.team.Close(ctx)
 }
 
 // idleLocked notes that the Guard is closed and nothing of it runs any more.

@@ -59,7 +59,8 @@ type extra struct {
 	tags    []*tag
 	seq     uint64 // with tags: the count of invalidations when the load began
 	version string
-	err     error // of a negative entry
+	fence   uint64 // of the fleet's lease or write that it was made under; 0 without
+	err     error  // of a negative entry
 	memo    memo
 }
 
@@ -126,16 +127,21 @@ func newEntry[V any](o *Options, in Entry[V], now instant, took loadTime) *entry
 	e.freshUntil = min(later(now, ttl), horizon)
 	e.staleUntil = later(e.freshUntil, choose(in.StaleWhileRevalidate, o.StaleWhileRevalidate))
 	e.errorUntil = max(e.staleUntil, later(e.freshUntil, choose(in.StaleIfError, o.StaleIfError)))
-	refresh := e.freshUntil
+	e.refreshFrom.Store(refreshFrom(o, e))
+	return e
+}
+
+// refreshFrom returns the instant from which hits on e, whose others are set,
+// see to a refresh.
+func refreshFrom[V any](o *Options, e *entry[V]) instant {
 	switch {
 	case o.RefreshBeta > 0:
-		refresh = e.drawFrom(o.RefreshBeta)
+		return e.drawFrom(o.RefreshBeta)
 	case o.RefreshAhead > 0:
 		share := o.RefreshAhead - o.RefreshJitter*rand.Float64()
-		refresh = min(refresh, later(now, time.Duration(float64(ttl)*share)))
+		return min(e.freshUntil, later(e.loadedAt, time.Duration(float64(e.freshUntil-e.loadedAt)*share)))
 	}
-	e.refreshFrom.Store(refresh)
-	return e
+	return e.freshUntil
 }
 
 // renewed returns in, which says that e's value still holds, with that value

@@ -32,6 +32,13 @@ var (
 	// value although it was given no previous one.
 	ErrNotModified = errors.New("weir: not modified, but there is no previous value")
 
+	// ErrTag is returned by InvalidateTags of a Guard in a fleet for an empty tag.
+	ErrTag = errors.New("weir: a tag is empty")
+
+	// ErrLeaseLost is returned, and is the cause of the load's cancellation, when
+	// the fleet's lease was lost and Fleet.CancelLost is set.
+	ErrLeaseLost = errors.New("weir: the fleet's lease was lost")
+
 	// ErrAbandoned is the cause with which a load is cancelled when its last
 	// caller has left. No caller receives it.
 	ErrAbandoned = flight.ErrAbandoned
@@ -138,4 +145,14 @@ func fault(recovered any) error {
 		return ErrGoexit
 	}
 	return &PanicError{Value: recovered, Stack: debug.Stack()}
+}
+
+// joined is errors.Join that leaves a single error as it is.
+func joined(a, b error) error {
+	if a == nil {
+		return b
+	} else if b == nil {
+		return a
+	}
+	return errors.Join(a, b)
 }

@@ -151,6 +151,7 @@ type call[K comparable, V any] struct {
 	demand  admit.Demand // what it asks of the limiter
 	entered bool         // it has been through the table's lock
 	seq     uint64       // invalidations by tag before it came
+	came    instant      // in a fleet: when
 }
 
 // load starts or joins the load of the key and waits for it. It reports false
@@ -186,10 +187,10 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 			return g.failed(c.key, err), true
 		}
 		if first {
-			go g.run(f.Load, false)
+			go g.run(f.Load(), false)
 		}
 		return c.await(f, false)
-	case f.Load.Settling():
+	case f.Load().Settling():
 		g.flights.Unlock()
 		c.pass(f)
 		return Result[V]{}, false
@@ -224,6 +225,9 @@ func (c *call[K, V]) refused() error {
 func (c *call[K, V]) enterLocked() {
 	if !c.entered {
 		c.entered, c.seq = true, c.g.seq
+		if c.g.team != nil {
+			c.came = c.g.now()
+		}
 	}
 }
 
@@ -246,7 +250,7 @@ func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now ins
 // its result is older than this call, but may be in memory soon.
 func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 	select {
-	case <-f.Load.Done():
+	case <-f.Load().Done():
 	case <-c.ctx.Done():
 	}
 }
@@ -282,7 +286,7 @@ func (c *call[K, V]) wait(f *inflight.Flight[K, outcome[V]]) (r Result[V], ok bo
 // began, or may have been: of the invalidations since the load began, only the
 // last of each tag is known, so any that the call came after counts.
 func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
-	return f.Value.overtaken && c.seq > f.Load.Seq
+	return f.Value.overtaken && c.seq > f.Load().Seq || f.Value.late > 0 && c.came >= f.Value.late
 }
 
 // waitSoft waits until the load has run for the soft timeout. If it is not
@@ -291,7 +295,7 @@ func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
 // the caller waits on.
 func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
 	g := c.g
-	if e := g.lookup(c.key); !e.servesOnError(g.now()) {
+	if e := g.lookup(c.key); g.team == nil && !e.servesOnError(g.now()) { // a fleet may bring something
 		return Result[V]{}, false
 	}
 	// Where the time is over already, a GetMany has waited for another key: then
@@ -299,12 +303,8 @@ func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 	if left := time.Duration(later(f.Began, g.o.SoftTimeout) - g.now()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
-		select {
-		case <-f.Load.Done():
+		if f.Await(c.ctx, timer.C) || c.ctx.Err() != nil {
 			return Result[V]{}, false
-		case <-c.ctx.Done():
-			return Result[V]{}, false
-		case <-timer.C:
 		}
 	}
 	e, now := g.lookup(c.key), g.now()
@@ -314,7 +314,7 @@ func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 	set := now < e.freshUntil // meanwhile: nobody needs the load any more
 	if !set {
 		g.flights.Lock()
-		f.Load.PinLocked()
+		f.Load().PinLocked()
 		g.flights.Unlock()
 	}
 	if !f.Leave(g.o.AbandonGrace) {
@@ -329,12 +329,22 @@ func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 // loaded answers with what a load brought.
 func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	e := f.Value.entry
-	r := g.answer(e, e.loadedAt)
+	at := e.loadedAt
+	if f.Value.fromTier {
+		at = f.Value.at // a GetMany may have waited for another key since
+	}
+	r := g.answer(e, at)
 	r.Source = FromLoad
-	if r.State != StateNegative {
+	switch {
+	case f.Value.fromTier:
+		r.Source = FromTier
+		if r.State == StateStale && at >= e.staleUntil { // it was waited for, and is not kept
+			r.State = StateLoaded
+		}
+	case r.State != StateNegative:
 		r.State = StateLoaded
 	}
-	r.Superseded = f.SupersededLocked() || f.Value.overtaken
+	r.Superseded = f.SupersededLocked() || f.Value.overtaken || f.Value.late > 0
 	return r
 }
 
@@ -352,7 +362,7 @@ func (c *call[K, V]) observeEnd(f *inflight.Flight[K, outcome[V]], start time.Ti
 		return
 	}
 	g.flights.Lock()
-	load := f.Load.Observed
+	load := f.Load().Observed
 	g.flights.Unlock()
 	g.observe(func(o Observer) {
 		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: start, Duration: time.Since(start), Joined: joined, Err: err, Load: load})

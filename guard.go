@@ -26,6 +26,7 @@ type Guard[K comparable, V any] struct {
 	store *otter.Cache[K, *entry[V]]
 	count counters
 
+	team   *team[K, V]   // nil without a fleet
 	closed atomic.Bool   // written under the table's lock; atomic for the paths that do not take it
 	idle   chan struct{} // closed when the Guard is closed and no load runs
 	stored atomic.Uint64 // entries written, see trim
@@ -41,6 +42,7 @@ type Guard[K comparable, V any] struct {
 	stuck      int             // guarded by flights: loads beyond the hard timeout
 	places     *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
 	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
+	clears     uint64          // guarded by flights: Clears so far
 	clearing   int             // guarded by flights: Clears that are emptying the store
 }
 
@@ -48,6 +50,9 @@ type Guard[K comparable, V any] struct {
 type outcome[V any] struct {
 	entry     *entry[V] // also when it was not stored
 	overtaken bool      // one of the entry's tags was invalidated since the load began
+	fromTier  bool      // another instance has loaded it
+	at        instant   // with fromTier: when it was the answer
+	late      instant   // if not 0: the fleet knows something newer; who came from then on must look again
 }
 
 // New returns a Guard around load. It returns all faults of o at once, each an
@@ -85,6 +90,9 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 	}
 	if b := o.Batch; b.MaxSize > 0 {
 		g.places = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
+	}
+	if err := g.joinFleet(); err != nil {
+		return nil, err
 	}
 	return g, nil
 }

@@ -197,6 +197,7 @@ func TestF2BatchedCallersKeepTheirOwnDeadlines(t *testing.T) {
 // F3: a bulk load is cancelled when the callers of all its keys have left, be it
 // gathered, in line, waiting for a permit or running; nothing is left of it.
 func TestF3BatchedLoadIsAbandonedWhenTheCallersOfAllKeysHaveLeft(t *testing.T) {
+	notInFleet(t)
 	for name, row := range map[string]struct {
 		batch weir.Batching
 		hold  bool // the permit
@@ -260,6 +261,7 @@ func TestF3BatchedKeyStaysWithAGrace(t *testing.T) {
 // F3: the load asks for its permit with the latest deadline of all its callers,
 // and again when one with a later one has come; who has less time leaves alone.
 func TestF3BatchedLoadAsksForTheLatestDeadline(t *testing.T) {
+	notInFleet(t)
 	tell(t, func(s *story) {
 		var asked []time.Duration
 		limiter := limiterFunc(func(ctx context.Context) (limit.Permit, error) {
@@ -371,6 +373,7 @@ func TestE6InvalidateWhileGathering(t *testing.T) {
 }
 
 func TestE6SetWhileGathering(t *testing.T) {
+	notInFleet(t)
 	tell(t, func(s *story) {
 		b := &bulk{}
 		g := batched(s, b, weir.Batching{MaxSize: 9, Linger: time.Second}, weir.Options{TTL: time.Hour})
@@ -628,6 +631,7 @@ var ends = map[string]func() error{
 // F4: nobody joins a load that was abandoned while a limiter that hears nothing
 // kept it.
 func TestF4MissAfterAnAbandonedGatheringLoad(t *testing.T) {
+	notInFleet(t)
 	tell(t, func(s *story) {
 		b := &bulk{}
 		g := batched(s, b, weir.Batching{MaxSize: 9}, weir.Options{Limiter: limiterFunc(func(context.Context) (limit.Permit, error) {

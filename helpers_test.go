@@ -60,6 +60,9 @@ func (s *story) guard(load func(context.Context, string) (int, error), o weir.Op
 // guardFrom is guard for any Source.
 func guardFrom[K comparable, V any](s *story, src weir.Source[K, V], o weir.Options) *weir.Guard[K, V] {
 	s.Helper()
+	if *inFleetOfOne && o.Fleet.Tier == nil {
+		o = ofOne(src, o)
+	}
 	g, err := weir.NewFrom(src, o)
 	if err != nil {
 		s.Fatal(err)

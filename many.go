@@ -133,7 +133,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		switch {
 		case g.closed.Load():
 			results[m.key] = Result[V]{Err: ErrClosed}
-		case f != nil && f.Load.Settling():
+		case f != nil && f.Load().Settling():
 			calls = append(calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: m.key}, flight: f, settling: true})
 		case f == nil && g.lookup(m.key) != m.entry:
 			again = append(again, m.key)
@@ -153,7 +153,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 			}
 		default:
 			f, _, _ := g.startLocked(ctx, m.key, nil, now, d) // Batch needs LoadMany: nothing is gathered here
-			started = append(started, f.Load)
+			started = append(started, f.Load())
 			add(f, false)
 		}
 	}

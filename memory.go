@@ -29,6 +29,19 @@ func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 	}
 }
 
+// coolLocked notes that the fleet does not load key until then, because of err,
+// and that there is no need to ask. The table's lock must be held.
+func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
+	e := g.lookup(key)
+	if g.clearing > 0 {
+		e = nil // on its way out, see Clear
+	}
+	if e == nil || e.kind != kindNegative || g.now() >= e.freshUntil {
+		g.store.Set(key, e.withMemo(memo{err: err, until: until, row: 1}))
+	}
+	g.postponeLocked(key, until)
+}
+
 // rememberLocked notes a failed load of key that ended at now: as a memo, if
 // the Options ask for one, and in the time of the next refresh. The value that
 // is there keeps its instants (E3). The table's lock must be held.

@@ -155,6 +155,10 @@ type Options struct {
 	// Guard's own. Nil: all others are ClassTransient. It must not block.
 	Classify func(error) Class
 
+	// Fleet shares values, leases, failures and invalidations with the other
+	// instances of a service. The zero Fleet is off.
+	Fleet Fleet
+
 	// Observer is told what happens. Nil: nobody is, at no cost.
 	Observer Observer
 }
@@ -209,6 +213,7 @@ func (o Options) withDefaults() Options {
 	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
 	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)
 	o.Batch.MaxParallel = orDefault(o.Batch.MaxParallel, DefaultBatchParallel)
+	o.Fleet = o.Fleet.withDefaults(o.Name)
 	if o.MaxWeight == 0 {
 		o.MaxEntries = orDefault(o.MaxEntries, DefaultMaxEntries)
 	}

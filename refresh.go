@@ -60,16 +60,19 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		err = ErrStuck
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, g.now(), c.demand)
+		if err == nil {
+			f.Load().Forced = true
+		}
 		g.flights.Unlock()
 		if err != nil {
 			g.turnedAway(c.key, err)
 			return nil, false, err
 		}
 		if first {
-			go g.run(f.Load, false)
+			go g.run(f.Load(), false)
 		}
 		return f, false, nil
-	case f.Load.Settling():
+	case f.Load().Settling():
 		g.flights.Unlock()
 		c.pass(f)
 		return nil, false, nil
@@ -121,7 +124,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 			// A load is in the air already and will do. The Guard joins it:
 			// if its callers left and it were abandoned, nobody would ever
 			// be elected to refresh this entry again.
-			f.Load.PinLocked()
+			f.Load().PinLocked()
 		case g.closed.Load():
 		case g.lookup(key) != entries[i]:
 			// A load has ended between the look at memory and the lock (F5).
@@ -131,7 +134,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 		case g.places != nil:
 			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, admit.Demand{Priority: limit.Background}, true)
 			if err == nil && first { // a refresh has no deadline to be refused for
-				started = append(started, f.Load)
+				started = append(started, f.Load())
 				g.refreshing++
 			}
 		case len(keys) > 1 && g.src.LoadMany != nil:

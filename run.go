@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/limit"
 )
@@ -11,11 +12,14 @@ import (
 // A run is one load on its way through its goroutine:
 //
 //  1. gather, where misses are batched: wait for others, and for a place.
-//  2. admit: wait for the limiter's permit.
-//  3. depart, where misses are batched: no key is added any more.
-//  4. arm: start the hard timeout.
-//  5. call: run the user's function, and make entries of what it brings.
-//  6. end, whatever happened above: give back the permit, commit, wake.
+//  2. share, in a fleet: get the answer from there, or the right to load.
+//  3. admit: wait for the limiter's permit.
+//  4. depart, where misses are batched: no key is added any more. In a fleet
+//     that is before share.
+//  5. arm: start the hard timeout.
+//  6. call: run the user's function, and make entries of what it brings.
+//  7. end, whatever happened above: give back the permit, tell the fleet,
+//     commit, wake.
 type run[K comparable, V any] struct {
 	g          *Guard[K, V]
 	l          *inflight.Load[K, outcome[V]]
@@ -34,6 +38,12 @@ type run[K comparable, V any] struct {
 	began instant     // when the function was called; with RefreshBeta only
 	ended instant     // when it returned
 
+	parts    []part[V]     // in a fleet: of each flight
+	tagSeq   uint64        // in a fleet: of its invalidations by tag, those known when the function was called
+	cools    time.Duration // for how long the fleet does not load the key, from ended on; with err only
+	next     *run[K, V]    // the load that takes over the lease
+	handOver uint64        // fence of the lease that goes to a load in the background; 0 for none
+
 	queued time.Duration // with an Observer only, as start
 	start  time.Time
 }
@@ -44,6 +54,10 @@ type answer[V any] struct {
 	tags  []string
 	keep  bool // into memory with it
 	heavy bool // kept out of memory by its weight
+
+	noStore  bool // nor to be had by others
+	fromTier bool // another instance has loaded it
+
 	err   error
 	class Class // of err
 }
@@ -51,12 +65,25 @@ type answer[V any] struct {
 // run runs the load l to its end.
 func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
 	r := run[K, V]{g: g, l: l, background: background}
+	r.run()
+}
+
+func (r *run[K, V]) run() {
 	defer r.end()
-	if r.gather() && r.admit() && r.depart() {
+	if r.ready() {
 		r.arm()
 		r.call()
 	}
 	r.done = true
+}
+
+// ready takes the steps up to where the function may be called, and reports
+// whether it is to be.
+func (r *run[K, V]) ready() bool {
+	if r.g.team == nil {
+		return r.gather() && r.admit() && r.depart()
+	}
+	return r.gather() && r.depart() && r.share() && r.place() && r.admit()
 }
 
 // arm starts the hard timeout.
@@ -74,6 +101,12 @@ func (r *run[K, V]) call() {
 	if g.src.LoadContext != nil {
 		l.SetValues(g.src.LoadContext(l.Values()))
 	}
+	if g.team != nil {
+		r.tagSeq = g.team.TagSeq()
+		if l.Fence > 0 {
+			l.SetValues(fleet.WithFence(l.Values(), l.Fence))
+		}
+	}
 	r.ctx = l
 	g.count.loads.Add(1)
 	if r.background {
@@ -89,6 +122,9 @@ func (r *run[K, V]) call() {
 		r.callMany()
 	case g.src.LoadEntry != nil:
 		prev := g.lookup(f.Key)
+		if prev == nil && len(r.parts) > 0 {
+			prev = r.parts[0].prior
+		}
 		p := prev.previous(g.now())
 		if p.OK {
 			p.Value = g.clone(p.Value)
@@ -166,10 +202,10 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 		}
 		ttl := choose(in.TTL, g.o.NegativeTTL)
 		e := newNegative[V](ttl, asNotFound(err), r.ended)
-		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore}
+		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore, noStore: in.NoStore}
 	}
 	e, keep, heavy := g.makeEntry(key, in, r.ended, r.took())
-	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy}
+	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy, noStore: in.NoStore}
 }
 
 // makeEntry makes an entry of in, which took so long to load, and says whether
@@ -203,9 +239,16 @@ func (r *run[K, V]) end() {
 		r.timer.Stop()
 	}
 	r.release()
+	r.settle()
 	counts := r.commit()
 	if counts {
 		l.End(nil)
+	}
+	r.goOn()
+	for i := range r.parts {
+		if s := r.parts[i].seat; s != nil {
+			s.Leave()
+		}
 	}
 	g.trim(len(l.Flights()))
 	if g.o.Observer != nil {
@@ -280,7 +323,7 @@ func (r *run[K, V]) commit() bool {
 			} else if a := r.at(i); a.err != nil {
 				r.failLocked(f, a.err, a.class)
 			} else {
-				r.keepLocked(f, a)
+				r.keepLocked(i, f, a)
 			}
 		}
 	}
@@ -291,6 +334,7 @@ func (r *run[K, V]) commit() bool {
 		g.places.EndLocked(l.Group)
 	}
 	counts := l.SettleLocked()
+	r.goOnLocked(counts)
 	g.idleLocked()
 	return counts
 }
@@ -298,6 +342,13 @@ func (r *run[K, V]) commit() bool {
 // failLocked gives f an error. The table's lock must be held.
 func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, class Class) {
 	f.Err = err
+	if r.cools > 0 {
+		r.g.count.cooled.Add(1)
+		if !f.SupersededLocked() {
+			r.g.coolLocked(f.Key, err, later(r.ended, r.cools))
+		}
+		return
+	}
 	if r.ctx == nil { // it was not called: the limiter panicked
 		if !f.SupersededLocked() {
 			r.g.postponeLocked(f.Key, later(r.g.now(), r.g.o.RefreshRetry))
@@ -312,10 +363,13 @@ func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, cla
 
 // keepLocked gives f its entry, and puts that into memory unless it was
 // overtaken. The table's lock must be held.
-func (r *run[K, V]) keepLocked(f *inflight.Flight[K, outcome[V]], a *answer[V]) {
+func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answer[V]) {
 	g := r.g
 	f.Value.entry = a.entry
-	if a.entry.kind == kindNegative {
+	if f.Value.fromTier = a.fromTier; a.fromTier {
+		f.Value.at = r.ended
+		g.count.tierHits.Add(1)
+	} else if a.entry.kind == kindNegative {
 		g.count.notFound.Add(1)
 	}
 	if a.heavy {
@@ -325,14 +379,24 @@ func (r *run[K, V]) keepLocked(f *inflight.Flight[K, outcome[V]], a *answer[V]) 
 	// took the flight off the table, so the tags are looked at in any case.
 	a.entry.setTags(g.internLocked(a.tags), r.l.Seq)
 	f.Value.overtaken = a.entry.outdated()
+	if r.overtakenElsewhere(i, a.entry) {
+		f.Value.late = max(r.parts[i].asked, 1)
+	}
 	switch {
 	case f.SupersededLocked():
 		g.count.superseded.Add(1)
 		return
-	case f.Value.overtaken:
+	case f.Value.overtaken, f.Value.late > 0:
 		g.count.superseded.Add(1)
 		g.postponeLocked(f.Key, r.ended) // what is there may be refreshed again
 		return
+	}
+	if g.team != nil {
+		from := r.ended
+		if a.fromTier {
+			from = r.parts[i].asked
+		}
+		a.entry.capped(later(from, g.team.o.MemoryCap))
 	}
 	if a.keep {
 		g.store.Set(f.Key, a.entry)

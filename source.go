@@ -54,6 +54,12 @@ type Source[K comparable, V any] struct {
 	// A weight of 0 counts as 1.
 	Weigh func(K, V) uint32
 
+	// KeyString names a key for the fleet, see Options.Fleet. It must be
+	// injective: two keys with one name would get each other's values. Nil: keys
+	// that are strings or integers name themselves, others cannot be shared. It
+	// must not block.
+	KeyString func(K) string
+
 	// LoadContext returns the context whose values the load sees, derived
 	// from that of the caller who started it, or from context.Background. It
 	// is the place to strip an identity that must not decide an answer which

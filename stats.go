@@ -40,12 +40,52 @@ type Stats struct {
 	TooHeavy         uint64 // entries not kept because of their weight
 	ObserverPanics   uint64
 
+	// Fleet counts what has to do with the fleet.
+	Fleet FleetStats
+
 	// As it stands now.
 	Entries    int // in memory, about; also those too old to be served
 	Flights    int // keys that a caller could join
 	Running    int // loads whose function has not returned
 	Refreshing int // of them in the background
 	Stuck      int // of them beyond LoadTimeout
+}
+
+// FleetStats are counts of what a Guard has asked its fleet's Tier, and was told.
+type FleetStats struct {
+	TierHits   uint64 // flights answered by what another instance has loaded
+	Alone      uint64 // loads without asking others: the Tier was away, or they had an answer that is not shared
+	Cooled     uint64 // flights answered by a failure of another instance
+	Unencoded  uint64 // values that the Codec could not encode, and are not shared
+	Undecoded  uint64 // values of the Tier that it could not decode
+	LostLeases uint64 // extensions that were refused
+	Refused    uint64 // results that the Tier did not take, since it knows something newer
+
+	// Calls of the Tier, by kind; Acquires are Fresh, Granted, Held or Cooling,
+	// or Unavailable.
+	Acquires, Fresh, Granted, Held, Cooling uint64
+	Settled, Extended, Writes, TagReads     uint64
+	Unavailable                             uint64
+
+	Waits  uint64 // for another instance's load
+	Pushes uint64 // changes that were told
+	Resets uint64 // how often some may have been missed
+}
+
+// fleetStats gathers them.
+func (g *Guard[K, V]) fleetStats() FleetStats {
+	if g.team == nil {
+		return FleetStats{}
+	}
+	c, m := &g.count, g.team.Stats()
+	return FleetStats{
+		TierHits: c.tierHits.Load(), Alone: c.alone.Load(), Cooled: c.cooled.Load(),
+		Unencoded: c.unencoded.Load(), Undecoded: c.undecoded.Load(),
+		LostLeases: m.LostLeases, Refused: m.Refused,
+		Acquires: m.Acquires, Fresh: m.Fresh, Granted: m.Granted, Held: m.Held, Cooling: m.Cooling,
+		Settled: m.Settled, Extended: m.Extended, Writes: m.Writes, TagReads: m.TagReads,
+		Unavailable: m.Unavailable, Waits: m.Waits, Pushes: m.Pushes, Resets: m.Resets,
+	}
 }
 
 // Avoided is the number of calls that needed no load of their own.
@@ -76,6 +116,7 @@ func (g *Guard[K, V]) Stats() Stats {
 		RefreshesSkipped: c.refreshesSkipped.Load(),
 		TooHeavy:         c.tooHeavy.Load(),
 		ObserverPanics:   c.observerPanics.Load(),
+		Fleet:            g.fleetStats(),
 		Entries:          g.store.EstimatedSize(),
 	}
 	g.flights.Lock()
@@ -98,6 +139,7 @@ type counters struct {
 	loadTimeouts, panics, superseded                       atomic.Uint64
 	refusals, stuckRefusals, refreshesSkipped, tooHeavy    atomic.Uint64
 	observerPanics                                         atomic.Uint64
+	tierHits, alone, cooled, unencoded, undecoded          atomic.Uint64
 }
 
 // striped is a counter in several cells, each on a cache line of its own, so

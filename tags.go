@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 )
 
@@ -22,8 +23,18 @@ const minTagSweep = 1024
 // callers who come after the invalidation join it, and load again if it turns
 // out to be overtaken.
 //
-// It returns ErrClosed after Close. ctx is for the fleet's tier.
+// It returns ErrClosed after Close. In a fleet it is done for all if the error is
+// nil, as with [Guard.Invalidate]. A tag that is empty is ErrTag there.
 func (g *Guard[K, V]) InvalidateTags(ctx context.Context, tags ...string) error {
+	if g.team != nil && slices.Contains(tags, "") {
+		return ErrTag // there it stands for all
+	}
+	unshared := g.tagsInFleet(ctx, tags...)
+	return joined(unshared, g.invalidateTags(tags...))
+}
+
+// invalidateTags is InvalidateTags for this instance.
+func (g *Guard[K, V]) invalidateTags(tags ...string) error {
 	g.flights.Lock()
 	defer g.flights.Unlock()
 	if g.closed.Load() {

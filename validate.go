@@ -43,6 +43,7 @@ func (o Options) Validate() error {
 	c.that(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
 	c.duration("Options.Batch.Linger", o.Batch.Linger)
 	c.that(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
+	c.fleet(o)
 	return errors.Join(c...)
 }
 
@@ -53,6 +54,7 @@ func (s Source[K, V]) validate(o Options) error {
 	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
 	c.that(o.Batch.MaxSize == 0 || s.LoadMany != nil, "Source.LoadMany", "nil", "given with Options.Batch")
 	c.that(o.Batch.MaxSize == 0 || s.LoadEntry == nil, "Source.LoadEntry", "given", "nil with Options.Batch, as LoadMany cannot say what it says")
+	c.that(o.Fleet.Tier == nil || namingOf(s.KeyString).name != nil, "Source.KeyString", "nil", "given with Options.Fleet for keys that are neither strings nor integers")
 	c.that(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
 	return errors.Join(c...)
 }

@@ -1,11 +1,19 @@
 package weir
 
-import "context"
+import (
+	"context"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/member"
+)
 
 // Set puts a value into memory as if it had been loaded now, and beats a load
 // of the key that is running: its value is not kept. Without a TTL only the
-// latter happens. It returns ErrKey, or ErrClosed after Close. ctx is for the
-// fleet's tier.
+// latter happens. It returns ErrKey, or ErrClosed after Close.
+//
+// In a fleet it is set for all, if the error is nil. Where the Tier could not be
+// reached (the error matches fleet.ErrUnavailable) it is set here, and whether
+// for others is not known. ctx is for the Tier.
 func (g *Guard[K, V]) Set(ctx context.Context, key K, value V) error {
 	return g.SetEntry(ctx, key, Entry[V]{Value: value})
 }
@@ -21,6 +29,8 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	}
 	in.Value = g.clone(in.Value) // the caller may go on to change its own
 	e, keep, heavy := g.makeEntry(key, in, g.now(), g.tookBefore(key))
+	w, unshared := g.setInFleet(ctx, key, in, e, keep || heavy)
+	defer w.leave()
 	if err := g.change(func() {
 		g.flights.DetachLocked(key)
 		if !keep {
@@ -28,7 +38,9 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 			return
 		}
 		e.setTags(g.internLocked(in.Tags), g.seq)
-		g.store.Set(key, e)
+		if w == nil || g.settlesLocked(key, e, w) {
+			g.store.Set(key, e)
+		}
 	}); err != nil {
 		return err
 	}
@@ -37,23 +49,92 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 		g.event(EventTooHeavy, key, nil)
 	}
 	g.trim(1)
-	return nil
+	return unshared
+}
+
+// A setting is a Set on its way through the fleet, and how the Guard was before.
+type setting[V any] struct {
+	seat        *member.Seat
+	before      *entry[V] // what memory had
+	seq, clears uint64
+}
+
+func (w *setting[V]) leave() {
+	if w != nil {
+		w.seat.Leave()
+	}
+}
+
+// setInFleet sets e, which is kept if share is true, for everybody. Without a
+// fleet it does nothing and returns nil. What it returns is the caller's to leave.
+func (g *Guard[K, V]) setInFleet(ctx context.Context, key K, in Entry[V], e *entry[V], share bool) (*setting[V], error) {
+	if g.team == nil || g.closed.Load() {
+		return nil, nil
+	}
+	var order fleet.Write
+	var err error
+	if share && !in.NoStore {
+		if order.Entry, err = g.team.share(e, in.Tags, g.team.TagSeq(), g.now()); err != nil {
+			g.count.unencoded.Add(1)
+		}
+	}
+	w := &setting[V]{seat: g.sit(key)}
+	g.flights.Lock()
+	w.seq, w.clears = g.seq, g.clears
+	if held, ok := g.store.GetEntryQuietly(key); ok {
+		w.before = held.Value
+	}
+	g.flights.Unlock()
+	fence, unwritten := g.team.Write(ctx, g.team.names.name(key), order)
+	if e.extra == nil {
+		e.extra = &extra{}
+	}
+	e.extra.fence = fence
+	e.capped(later(e.loadedAt, g.team.o.MemoryCap))
+	return w, joined(err, unwritten)
+}
+
+// settlesLocked reports whether e may go into memory, now that the Write has been
+// answered: others may have written or invalidated meanwhile, here or elsewhere,
+// after it or before. If they have, what is in memory is as new as it, or goes.
+// The table's lock must be held.
+func (g *Guard[K, V]) settlesLocked(key K, e *entry[V], w *setting[V]) bool {
+	if held, ok := g.store.GetEntryQuietly(key); ok {
+		unknown := e.fence() == 0 && held.Value != w.before // nobody can say which was first
+		if unknown || held.Value.fence() > e.fence() && e.fence() > 0 {
+			return false
+		}
+	}
+	if len(e.extra.tags) > 0 {
+		e.extra.seq = w.seq
+	}
+	if w.seat.Overtaken(e.fence()) || w.clears != g.clears || e.outdated() {
+		g.removeLocked(key)
+		return false
+	}
+	return true
 }
 
 // Invalidate removes keys from memory, whether they are there or not, and
 // beats loads of them that are running. It leaves no stale value to serve,
 // even if the source is down; Expire does. It returns ErrKey, or ErrClosed
-// after Close. ctx is for the fleet's tier.
+// after Close.
+//
+// In a fleet it is done for all, if the error is nil: whoever asks the Tier from
+// then on gets nothing older, and see [Fleet] for what others have in memory.
+// Where the Tier could not be reached (fleet.ErrUnavailable) it is done here only,
+// and may not last: call it again. ctx is for the Tier.
 func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err
 	}
-	return g.change(func() {
+	unshared := g.writeInFleet(ctx, keys, fleet.Write{})
+	return joined(unshared, g.change(func() {
 		for _, key := range keys {
 			g.flights.DetachLocked(key)
 			g.store.Invalidate(key)
 		}
-	})
+	}))
 }
 
 // Expire ends the freshness of keys: the next Get of each loads, or serves the
@@ -63,7 +144,8 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err
 	}
-	return g.change(func() {
+	unshared := g.writeInFleet(ctx, keys, fleet.Write{Expire: true})
+	return joined(unshared, g.change(func() {
 		for _, key := range keys {
 			g.flights.DetachLocked(key)
 			switch e := g.lookup(key); {
@@ -74,14 +156,20 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 				g.store.Set(key, e.expired(g.now()))
 			}
 		}
-	})
+	}))
 }
 
 // Clear removes everything from memory and beats all loads that are running.
 // When it returns, nothing that was loaded or set before the call is served;
 // while it runs, some keys may be gone and others not yet.
 func (g *Guard[K, V]) Clear(ctx context.Context) error {
-	if err := g.change(func() { g.flights.DetachAllLocked(); g.clearing++ }); err != nil {
+	unshared := g.tagsInFleet(ctx, "")
+	return joined(unshared, g.clearHere())
+}
+
+// clearHere is Clear for this instance.
+func (g *Guard[K, V]) clearHere() error {
+	if err := g.change(func() { g.flights.DetachAllLocked(); g.clearing++; g.clears++ }); err != nil {
 		return err
 	}
 	// Not under the lock: it takes a while. What others store meanwhile goes

@@ -122,7 +122,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 			go g.run(l, fn)
 			return l.Flights()[0], false, nil
 		}
-		if !f.Load.Settling() {
+		if !f.Load().Settling() {
 			f.JoinLocked()
 			g.table.Unlock()
 			return f, true, nil
@@ -131,7 +131,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 		// The function has returned: its result is older than this call. It
 		// takes a moment until the flight is off the table.
 		select {
-		case <-f.Load.Done():
+		case <-f.Load().Done():
 		case <-ctx.Done():
 		}
 	}

@@ -60,11 +60,11 @@ func TestF4ReturnIsNotedBeforeTheLock(t *testing.T) {
 	})
 	g.table.Lock()
 	f := g.table.FindLocked("k")
-	if f.Load.Settling() {
+	if f.Load().Settling() {
 		t.Error("Settling() while the function runs")
 	}
 	close(release)
-	for patience := time.Now().Add(10 * time.Second); !f.Load.Settling(); runtime.Gosched() {
+	for patience := time.Now().Add(10 * time.Second); !f.Load().Settling(); runtime.Gosched() {
 		if time.Now().After(patience) {
 			t.Error("not Settling() though the function has returned")
 			break

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/limit"
@@ -29,6 +30,10 @@ const (
 // before.
 func (c Config) clone() Config {
 	c.TrustedProxies = slices.Clone(c.TrustedProxies)
+	if c.Fleet != nil {
+		fleet := *c.Fleet
+		c.Fleet = &fleet
+	}
 	c.Upstreams = slices.Clone(c.Upstreams)
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
@@ -87,6 +92,9 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		o.Policy.Vary = append(slices.Clip(o.Policy.Vary), "X-Forwarded-Host")
 	}
 	o.Observer = c.Observer
+	if !r.NoFleet {
+		o.Fleet = c.Fleet.options()
+	}
 	o.Streams = &up.streams
 	o.Limiter = &up.calls
 	if r.Concurrency > 0 {
@@ -102,6 +110,11 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		rate.Key = weirhttp.ByAddress(trusted.client)
 		if name, ok := strings.CutPrefix(r.RateBy, "header:"); ok {
 			rate.Key = weirhttp.ByHeader(name, rate.Key)
+		}
+		if m, ok := o.Fleet.Tier.(fleet.Meter); ok {
+			rate.Fleet = weirhttp.DoorFleet{
+				Meter: m, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,
+			}
 		}
 		door, err := weirhttp.NewDoor(rate)
 		if err != nil {

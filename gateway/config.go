@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -20,6 +21,8 @@ type Config struct {
 	Routes []Route
 	// Cache is shared by all routes. nil means one with 64 MiB.
 	Cache *weirhttp.Cache
+	// Fleet lets several gateways be one. nil means that each goes by itself.
+	Fleet *Fleet
 	// TrustedProxies are those whose X-Forwarded-For, -Proto and -Host are
 	// believed and passed on. From anybody else they are removed. nil trusts
 	// nobody.
@@ -32,6 +35,34 @@ type Config struct {
 	MaxDrain int64
 	// Observer is told what happens. nil costs nothing.
 	Observer weirhttp.Observer
+}
+
+// Fleet is what several gateways share: cached answers, calls under way, purges,
+// and the rates of clients. It stays as it is until Close, but for RateFailure
+// and Instances.
+type Fleet struct {
+	// Tier is where they share it. Required; it is not closed. If it is a
+	// fleet.Meter too, Route.Rate holds for all gateways together.
+	Tier fleet.Tier
+	// Namespace, Lease, MemoryCap, Keep, MaxObject: see weirhttp.FleetOptions.
+	Namespace              string
+	Lease, MemoryCap, Keep time.Duration
+	MaxObject              int64
+	// RateFailure says what becomes of Route.Rate while the Tier is away.
+	// Required where a route in the fleet has one.
+	RateFailure fleet.FailureMode
+	// Instances is how many gateways there are at most, for fleet.FailLocalShare.
+	Instances int
+}
+
+// options returns what of f is for the cache.
+func (f *Fleet) options() weirhttp.FleetOptions {
+	if f == nil {
+		return weirhttp.FleetOptions{}
+	}
+	return weirhttp.FleetOptions{
+		Tier: f.Tier, Namespace: f.Namespace, Lease: f.Lease, MemoryCap: f.MemoryCap, Keep: f.Keep, MaxObject: f.MaxObject,
+	}
 }
 
 // An Upstream is a pool of servers that do the same.
@@ -170,6 +201,9 @@ type Route struct {
 	// MaxBody bounds a request's body. 0 means no bound; beyond it is 413, in
 	// observe mode too.
 	MaxBody int64
+	// NoFleet leaves the route out of Config.Fleet: its answers and its clients'
+	// rates are this gateway's own. Purges reach it all the same.
+	NoFleet bool
 	// ReceiptKey and NoReceipt: see weirhttp.Options.
 	ReceiptKey, NoReceipt bool
 	// SetRequest and RemoveRequest change the request's fields on the way up,

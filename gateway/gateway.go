@@ -65,7 +65,14 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
+	if c.Fleet != nil && c.Fleet.Tier == nil {
+		return nil, &OptionError{"Fleet.Tier", "nil", "set"}
+	}
+	if err := g.cache.JoinFleet(c.Fleet.options()); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
 	if err := g.Update(c); err != nil {
+		_ = g.cache.LeaveFleet(context.Background()) // nothing was asked yet
 		return nil, err
 	}
 	return g, nil
@@ -148,6 +155,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	for _, h := range g.now.Load().handlers {
 		err = cmp.Or(err, h.http.StopRefreshing(ctx))
 	}
+	err = cmp.Or(err, g.cache.LeaveFleet(ctx))
 	if err != nil {
 		return fmt.Errorf("gateway: close: %w", err)
 	}

@@ -24,8 +24,9 @@ import (
 // its connections are closed. A limit that changes is a new one: what runs
 // under the old one does not count in it. TLS is the same if it is the same
 // pointer. A route goes by its name too, and keeps its counters and its clients'
-// rates if it is the same, and so are Name, TrustedProxies, MaxDrain and
-// Observer. The cache stays: c.Cache is nil, or the one there is.
+// rates if it is the same, and so are Name, TrustedProxies, MaxDrain, Fleet and
+// Observer. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
+// but for what it says of rates.
 func (g *Gateway) Update(c Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -35,6 +36,9 @@ func (g *Gateway) Update(c Config) error {
 	c = c.clone()
 	var f faults
 	f.check(c.Cache == nil || c.Cache == g.cache, "Cache", "another", "nil, or the one that New was given")
+	if was := g.now.Load(); was != nil {
+		f.check(c.Fleet.options() == was.config.Fleet.options(), "Fleet", "another", "the one that New was given")
+	}
 	if err := errors.Join(append(f, c.Validate())...); err != nil {
 		return err
 	}
@@ -130,7 +134,8 @@ func (p *plan) source(u Upstream) (*source, error) {
 func (p *plan) kept(c Config, r Route, src *source) *handler {
 	was := p.before.config
 	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || !same(c.Observer, was.Observer) ||
-		!slices.Equal(c.TrustedProxies, was.TrustedProxies) {
+		!slices.Equal(c.TrustedProxies, was.TrustedProxies) || (c.Fleet == nil) != (was.Fleet == nil) ||
+		c.Fleet != nil && *c.Fleet != *was.Fleet {
 		return nil
 	}
 	for _, h := range p.before.handlers {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -35,6 +36,7 @@ func (c Config) Validate() error {
 	for i, p := range c.TrustedProxies {
 		f.check(p.IsValid(), index("TrustedProxies", i), p, "a network such as 10.0.0.0/8")
 	}
+	c.validateFleet(&f)
 	f.check(len(c.Upstreams) > 0, "Upstreams", "empty", "one or more")
 	names := map[string]bool{}
 	for i, u := range c.Upstreams {
@@ -54,6 +56,38 @@ func (c Config) Validate() error {
 		r.validate(&f, at)
 	}
 	return errors.Join(f...)
+}
+
+// validateFleet checks what can be checked without a Tier, which New wants.
+func (c Config) validateFleet(f *faults) {
+	if c.Fleet == nil {
+		return
+	}
+	o := c.Fleet.options()
+	if o.Tier == nil {
+		o.Tier = fleet.NewMemory(fleet.MemoryOptions{})
+	}
+	f.adopt("", o.Validate())
+	mode := c.Fleet.RateFailure
+	f.check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
+	f.check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
+	f.check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "how many gateways there are at most")
+	meter, ok := o.Tier.(fleet.Meter)
+	for i, r := range c.Routes {
+		if r.Rate == nil || r.NoFleet || !ok {
+			continue
+		}
+		if mode == 0 {
+			f.check(false, "Fleet.RateFailure", mode, "set, as "+index("Routes", i)+" has a Rate")
+			break
+		}
+		rate := *r.Rate
+		rate.Fleet = weirhttp.DoorFleet{Meter: meter, OnFailure: mode, Instances: max(c.Fleet.Instances, 1)}
+		if _, err := weirhttp.NewDoor(*r.Rate); err == nil {
+			_, err = weirhttp.NewDoor(rate)
+			f.adopt(index("Routes", i), err)
+		}
+	}
 }
 
 func (u Upstream) validate(f *faults, at string) {
@@ -142,6 +176,7 @@ func (r Route) validateRate(f *faults, at string) {
 		return
 	}
 	f.check(r.Rate.Key == nil, at+".Rate.Key", "set", "nil: it is made from RateBy")
+	f.check(r.Rate.Fleet == weirhttp.DoorFleet{}, at+".Rate.Fleet", "set", "empty: it is made from Config.Fleet")
 	f.check(r.Rate.Name == "", at+".Rate.Name", quoted(r.Rate.Name), "empty: it is the route's")
 	_, err := weirhttp.NewDoor(*r.Rate)
 	f.adopt(at, err)
@@ -242,7 +277,7 @@ func (f *faults) adopt(at string, err error) {
 			f.adopt(at, err)
 		}
 	case *weirhttp.OptionError:
-		*f = append(*f, &OptionError{at + "." + adopted(e.Field), e.Value, e.Bound})
+		*f = append(*f, &OptionError{strings.TrimPrefix(at+"."+adopted(e.Field), "."), e.Value, e.Bound})
 	default:
 		*f = append(*f, &OptionError{at, "refused", err.Error()})
 	}
@@ -252,6 +287,7 @@ func (f *faults) adopt(at string, err error) {
 func adopted(field string) string {
 	for _, is := range [][2]string{
 		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"DoorOptions.", "Rate."},
+		{"FleetOptions.", "Fleet."},
 	} {
 		if rest, ok := strings.CutPrefix(field, is[0]); ok {
 			return is[1] + rest

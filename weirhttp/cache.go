@@ -1,8 +1,10 @@
 package weirhttp
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/responses"
 )
@@ -24,6 +26,10 @@ type Cache struct {
 
 	mu      sync.Mutex
 	flights map[responses.Key][]*flight // guarded by mu; those that can be joined
+
+	joining sync.Mutex // of JoinFleet and LeaveFleet
+	// fleet is nil without one. An atomic, as each hit reads it.
+	fleet atomic.Pointer[membership]
 }
 
 // NewCache returns a Cache that is bounded by bytes: everything that it keeps
@@ -45,26 +51,67 @@ func NewCache(bytes int64) (*Cache, error) {
 // them stale, which keeps their stale-if-error window. A call that is in flight
 // stores nothing, and nobody joins it any more. It returns how many responses
 // there were. scheme is "http" or "https"; host as clients send it; target is
-// path and query.
+// path and query. In a fleet it is PurgeFleet, of which it does not tell the
+// error.
 func (c *Cache) Purge(scheme, host, target string, soft bool) int {
+	n, _ := c.PurgeFleet(context.Background(), scheme, host, target, soft)
+	return n
+}
+
+// PurgeFleet is Purge for all instances of the fleet that c is in. When it
+// returns no error, none is served from the fleet what was fetched before, and
+// the others drop their copies as soon as they are told. An error says that
+// it was purged here, and not everywhere.
+func (c *Cache) PurgeFleet(ctx context.Context, scheme, host, target string, soft bool) (int, error) {
 	key := responses.Key{Scheme: scheme, Host: host, Target: target}
 	n := c.store.Purge(key, soft)
 	c.mu.Lock()
 	c.detachLocked(key)
 	c.mu.Unlock()
-	return n
+	if m := c.fleet.Load(); m != nil {
+		return n, m.purge(ctx, key, soft)
+	}
+	return n, nil
 }
 
 // PurgeTags does so for all responses that carry one of the tags (Surrogate-Key
 // or Cache-Tag). Which tags a call in flight will bring is not known, so nobody
-// joins those any more that began before.
+// joins those any more that began before. In a fleet it is PurgeTagsFleet, of
+// which it does not tell the error.
 func (c *Cache) PurgeTags(soft bool, tags ...string) {
+	_ = c.PurgeTagsFleet(context.Background(), soft, tags...)
+}
+
+// PurgeTagsFleet is PurgeTags for all instances of the fleet that c is in. There
+// a soft purge removes as well. The error is as of PurgeFleet.
+func (c *Cache) PurgeTagsFleet(ctx context.Context, soft bool, tags ...string) error {
+	c.purgeTags(soft, tags...)
+	if m := c.fleet.Load(); m != nil && len(tags) > 0 {
+		return m.purgeTags(ctx, tags...)
+	}
+	return nil
+}
+
+func (c *Cache) purgeTags(soft bool, tags ...string) {
 	c.store.PurgeTags(soft, tags...)
 	c.detachAll()
 }
 
-// Clear removes everything.
-func (c *Cache) Clear() {
+// Clear removes everything. In a fleet it is ClearFleet, of which it does not
+// tell the error.
+func (c *Cache) Clear() { _ = c.ClearFleet(context.Background()) }
+
+// ClearFleet is Clear for all instances of the fleet that c is in. The error is
+// as of PurgeFleet.
+func (c *Cache) ClearFleet(ctx context.Context) error {
+	c.clear()
+	if m := c.fleet.Load(); m != nil {
+		return m.purgeTags(ctx, "")
+	}
+	return nil
+}
+
+func (c *Cache) clear() {
 	c.store.Clear()
 	c.detachAll()
 }
@@ -72,10 +119,14 @@ func (c *Cache) Clear() {
 // Stats returns a snapshot.
 func (c *Cache) Stats() CacheStats {
 	s := c.store.Stats()
-	return CacheStats{
+	out := CacheStats{
 		Bytes: s.Bytes, Used: s.Used, Reserved: s.Reserved, Responses: s.Responses,
 		Stored: s.Stored, Evicted: s.Evicted, TooBig: s.TooBig, Overtaken: s.Overtaken, Purged: s.Purged,
 	}
+	if m := c.fleet.Load(); m != nil {
+		out.Fleet = m.stats()
+	}
+	return out
 }
 
 func (c *Cache) detachAll() {
@@ -93,6 +144,16 @@ func (c *Cache) detachLocked(key responses.Key) {
 		f.listed = false
 	}
 	delete(c.flights, key)
+}
+
+// detachBelowLocked does so with those whose calls began before the fence. One
+// that still asks the fleet is told itself. c.mu must be held.
+func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
+	for _, f := range slices.Clone(c.flights[key]) {
+		if !f.asking && f.root < fence {
+			c.unlistLocked(f)
+		}
+	}
 }
 
 // findLocked returns the flight that a request of that group joins, or nil.

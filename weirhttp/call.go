@@ -24,6 +24,7 @@ type call struct {
 	stale   *responses.Stored // what is stored for it, and must not be used as it is; or nil
 	varied  bool              // something is stored for it, but for other fields
 	denied  bool              // something is, but it is not for its credentials
+	due     bool              // what is stored is fresh, and has to be checked
 	demand  admit.Demand
 	receipt Receipt
 	// rounds is how often it has waited for an answer that it may not have.
@@ -60,7 +61,7 @@ func (c *call) run() {
 // look looks at the store, and reports whether it had the answer.
 func (c *call) look() bool {
 	s, use := c.h.find(c.key, c.r, c.q, time.Now())
-	c.stale = s
+	c.stale, c.due = s, use.due
 	switch {
 	case use.fresh:
 		c.h.hit(c.w, c.r, c.q, c.key, s, use)
@@ -94,16 +95,18 @@ func (c *call) alone() bool {
 
 // leads reports whether c may start a flight.
 func (c *call) leads() bool {
-	return c.r.Method == http.MethodGet && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.validates())
+	return c.r.Method == http.MethodGet && !c.q.NoStore && (!c.q.Conditional && !c.q.Range || c.due || c.validates())
 }
 
 // validates reports whether a call for c asks whether what is stored holds. It
 // does so for what has a validator.
 func (c *call) validates() bool {
-	if c.stale == nil || c.q.NoStore || c.r.Method != http.MethodGet {
-		return false
-	}
-	return c.stale.Header.Get("Etag") != "" || c.stale.Header.Get("Last-Modified") != ""
+	return c.stale != nil && !c.q.NoStore && c.r.Method == http.MethodGet && validatable(c.stale)
+}
+
+// validatable reports whether s has a validator.
+func validatable(s *responses.Stored) bool {
+	return s.Header.Get("Etag") != "" || s.Header.Get("Last-Modified") != ""
 }
 
 // stores reports whether the answer to a call for c may be stored.
@@ -134,6 +137,10 @@ func (c *call) shared() bool {
 	g := c.group()
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
+	if f != nil && f.pinned && c.stored() {
+		h.cache.mu.Unlock()
+		return true // the fleet had it, stale, since c looked: f is the refresh behind it
+	}
 	if f == nil {
 		if !c.leads() {
 			h.cache.mu.Unlock()
@@ -185,9 +192,12 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 		headed: make(chan struct{}), done: make(chan struct{}),
 		write: h.cache.store.Begin(c.key),
 	}
+	f.known = c.stale
 	if c.validates() {
 		f.stale = c.stale
 	}
+	f.errand = h.newErrand(f, c)
+	f.asking = f.errand != nil
 	h.cache.listLocked(f)
 	h.flying.Add(1)
 	return f

@@ -77,6 +77,20 @@ the origin does not: a lifetime, windows, what answers depend on. Handlers that
 answer for the same URLs share a Cache. [Cache.Purge], [Cache.PurgeTags] and
 [Cache.Clear] beat calls that are under way.
 
+# Several instances
+
+With Options.Fleet instances share what they store, through a fleet.Tier. Before a
+call that could be shared the Tier is asked. It has the answer, which is then
+stored here and given as a hit; or it grants the call to this instance; or
+another one makes it, and is waited for, until its answer is whole. What is not
+for others (see above), or is too large, is said at its head, and the others go
+on by themselves at once. Purges reach all: [Cache.PurgeFleet]. When the Tier is
+unavailable each instance goes on alone.
+
+An instance uses its copies for FleetOptions.MemoryCap, unless it is told before
+that there is something newer. So late it may serve what was purged elsewhere, if
+a push was lost and nobody noticed.
+
 # Seeing what happens
 
 Answers carry Cache-Status (RFC 9211). A ResponseWriter that is a [ReceiptWriter]

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -33,6 +34,25 @@ type DoorOptions struct {
 	// Name is the policy's name in the RateLimit fields and in the errors. It
 	// consists of printable ASCII. Empty means "default".
 	Name string
+	// Fleet has the instances count together. Without its Meter each counts for
+	// itself.
+	Fleet DoorFleet
+}
+
+// DoorFleet has the Doors of several instances keep to one Rate for each client,
+// see fleet.Keyed.
+type DoorFleet struct {
+	// Meter is where they count, such as the fleet's Tier. nil: not at all.
+	Meter fleet.Meter
+	// Namespace keeps apart what shares a Meter. Doors with the same one and the
+	// same Name count together. Empty means "http".
+	Namespace string
+	// OnFailure says what to do while the Meter cannot be asked. It is required.
+	// With fleet.FailClosed clients get 503 then.
+	OnFailure fleet.FailureMode
+	// Instances is how many there are at most, for fleet.FailLocalShare, where it
+	// is required: from 1 to 10,000.
+	Instances int
 }
 
 const (
@@ -63,6 +83,17 @@ func (o DoorOptions) validate() error {
 	}
 	if strings.ContainsFunc(o.Name, func(c rune) bool { return c < ' ' || c > '~' }) {
 		fault("Name", strconv.Quote(o.Name), "printable ASCII")
+	}
+	if len(errs) == 0 && o.Fleet.Meter != nil {
+		_, err := o.keyed()
+		for _, err := range unjoined(err) {
+			var e *limit.OptionError
+			if errors.As(err, &e) {
+				fault(inDoor(e.Field), e.Value, e.Bound)
+			} else if err != nil {
+				fault("Fleet", "refused", err.Error())
+			}
+		}
 	}
 	if len(errs) == 0 {
 		// That of the others is known to be sound only here.
@@ -112,7 +143,8 @@ type Door struct {
 	quoted string // name as a string of RFC 9651
 	policy string // the RateLimit-Policy field
 	start  time.Time
-	table  *doorTable
+	table  *doorTable   // nil in a fleet
+	shared *fleet.Keyed // nil without
 }
 
 // NewDoor returns a Door. The error joins an [*OptionError] for every option
@@ -127,7 +159,14 @@ func NewDoor(o DoorOptions) (*Door, error) {
 		name:   o.Name,
 		quoted: quoteField(o.Name),
 		start:  time.Now(),
-		table:  newDoorTable(o.Keys, newMeter(o)),
+	}
+	if o.Fleet.Meter != nil {
+		var err error
+		if d.shared, err = o.keyed(); err != nil {
+			return nil, err
+		}
+	} else {
+		d.table = newDoorTable(o.Keys, newMeter(o))
 	}
 	q, w := quota(o.Rate, o.Per)
 	d.policy = fmt.Sprintf("%s;q=%d;w=%d", d.quoted, q, w)
@@ -148,10 +187,20 @@ func NewDoor(o DoorOptions) (*Door, error) {
 // when the next request would be let in, rounded up. q and w are the rate; where
 // Per is not in whole seconds, it is converted to the next. A client with an
 // empty key gets no fields. nil leaves them out.
+//
+// In a fleet nobody knows what a client has left, so there is no RateLimit, and
+// the time to wait is when it is worth to try again. While its Meter is away,
+// the error with fleet.FailClosed matches fleet.ErrUnavailable.
 func (d *Door) Admit(r *http.Request, h http.Header) error {
 	key := d.key(r)
 	if key == "" {
 		return nil
+	}
+	if d.shared != nil {
+		if h != nil {
+			h.Add("RateLimit-Policy", d.policy)
+		}
+		return d.shared.Allow(r.Context(), key)
 	}
 	left, wait, ok := d.table.take(key, time.Since(d.start))
 	if h != nil {

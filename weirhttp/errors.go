@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
 	coalesce "github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/limit"
@@ -58,6 +59,8 @@ type answer struct {
 func answerTo(err error, client, gateway bool) answer {
 	var refused *limit.Error
 	switch {
+	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
+		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit cannot be asked at the moment"}
 	case errors.As(err, &refused) && client:
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
 	case errors.As(err, &refused):
@@ -177,7 +180,8 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // ClientError is Error where a *limit.Error is that of a limit of this client:
-// 429, with Retry-After.
+// 429, with Retry-After. That such a limit could not be asked (a
+// *fleet.OutageError) is 503.
 func ClientError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
 		answerTo(err, true, false).write(w, r, "")

@@ -99,7 +99,7 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		})
 	}
 	s, u := h.find(c.key, c.r, c.q, now)
-	c.stale = s
+	c.stale, c.due = s, u.due
 	switch {
 	case h.o.NoStore:
 		e.say("Storing is off here.")
@@ -119,6 +119,8 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		e.Answer = "stale"
 		e.say("What is stored is stale since %v, and may be used while it is revalidated in the background.", -u.TTL.Round(time.Millisecond))
 		return true
+	case u.due:
+		e.say("What is stored is fresh for another %v, but the fleet is asked first whether there is something newer.", u.TTL.Round(time.Millisecond))
 	case c.q.NoCache:
 		e.say("It wants no answer from the store (no-cache, max-age=0).")
 	case s.Marked.Load():
@@ -160,6 +162,9 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		}
 		if c.leads() {
 			e.Answer = "lead"
+			if h.newErrand(nil, c) != nil {
+				e.say("The fleet is asked first: another instance may have the answer, or be about to.")
+			}
 			e.say("It starts a call that others may join.")
 			return
 		}

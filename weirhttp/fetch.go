@@ -30,8 +30,12 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		f.write.Drop()
 		f.close()
+		f.errand.close()
 		f.cancel(nil)
 	}()
+	if f.errand != nil && !f.consult(ctx) {
+		return
+	}
 	began := time.Now()
 	permit, err := f.admit(ctx)
 	if err != nil {
@@ -63,6 +67,7 @@ func (f *flight) fly(ctx context.Context) {
 // late ends f without an answer, or in the middle of it: its handler may never
 // return.
 func (f *flight) late(err error) {
+	f.errand.late(err)
 	if f.fail(err) {
 		f.group.handler.failed(f.req, err)
 		return
@@ -148,7 +153,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(f.key, f.stale)
 			return
 		}
-		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now))
+		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now, f.errand))
 		return
 	}
 	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
@@ -179,6 +184,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			t.resp.Storable, t.resp.Reason = false, "too big"
 		}
 	}
+	f.errand.head(&t.resp, size)
 	if first := t.sink.pending; len(first) > 0 && !oversize {
 		// Before anybody is woken: who finds it there sends head and body in one.
 		t.sink.pending = nil
@@ -192,6 +198,7 @@ func (t *fetch) data(p []byte) error {
 		return nil
 	}
 	_, err := t.body.Write(t.ctx, p)
+	t.f.errand.grown(t.sink.written)
 	return err
 }
 
@@ -201,6 +208,7 @@ func (t *fetch) flush() {} // readers have it at once
 // the flight leaves the table.
 func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
+	f.errand.ends(err)
 	if t.body == nil {
 		if err != nil {
 			f.late(err)
@@ -223,7 +231,9 @@ func (t *fetch) finish(err error) {
 	if !kept {
 		return
 	}
-	if f.write.Put(h.stored(t.resp, f.req.Header, t.header, whole)) {
+	s := h.stored(t.resp, f.req.Header, t.header, whole)
+	f.errand.brings(s)
+	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; else when its last reader leaves
 	}
 }
@@ -244,15 +254,18 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 		Extra: readySize(len(kept)),
 	}
 	s.Refresh.Store(h.refreshFrom(s).UnixNano())
+	s.Checked.Store(resp.Received.UnixNano())
 	return s
 }
 
 // freshen stores what a 304 has said that it holds, with its fields, and
-// returns it.
-func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time) *responses.Stored {
+// returns it. e may be nil.
+func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, e *errand) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp := h.policy.Read(r, q, old.Status, header, sent, now)
 	s := h.stored(resp, r.Header, header, old.Body)
+	e.head(&resp, int64(len(s.Body)))
+	e.brings(s)
 	if resp.Storable {
 		w.Replace(old, s)
 	}

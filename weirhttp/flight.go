@@ -30,16 +30,20 @@ type flight struct {
 	req    *http.Request // the leader's, as it is forwarded
 	q      rfc9111.Request
 	stale  *responses.Stored // what the call validates, or nil
+	known  *responses.Stored // what was stored when it began, or nil
 	write  *responses.Write
+	errand *errand // in the fleet, or nil
 	cancel context.CancelCauseFunc
 
 	// guarded by Cache.mu
-	listed  bool // newcomers find it
-	turned  bool // its head is being judged, or final: who joins judges for itself
-	over    bool // its end is decided
-	ended   bool // so has the call
-	pinned  bool // the cache itself waits for it: a refresh
-	keeps   bool // what it brings is to be stored
+	listed  bool   // newcomers find it
+	turned  bool   // its head is being judged, or final: who joins judges for itself
+	over    bool   // its end is decided
+	ended   bool   // so has the call
+	pinned  bool   // the cache itself waits for it: a refresh
+	keeps   bool   // what it brings is to be stored
+	asking  bool   // the fleet is asked, there is no call yet
+	root    uint64 // the fleet's fence under which the call is made
 	members int
 	waiting []*waiter    // before the head
 	asks    admit.Demand // of all that ever joined
@@ -56,6 +60,14 @@ type flight struct {
 	valid    *responses.Stored // the origin said that this holds
 	upstream int               // its status
 	queued   time.Duration
+	// Instead of a head: what the fleet had, whether that is what was here, why it
+	// is given though it is stale, whether f has waited for it; or that no answer is
+	// for those who wait.
+	shared    *responses.Stored
+	own       bool
+	because   error
+	waited    bool
+	dispersed bool
 
 	// done is closed once everything is final, also what is stored.
 	done chan struct{}

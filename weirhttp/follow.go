@@ -25,15 +25,17 @@ func (c *call) follow(f *flight, w *waiter) {
 		return
 	}
 	defer f.leave()
+	c.adopt(f)
 	c.receipt.Collapsed = w == nil || !w.leader
 	c.receipt.Queued = f.queued
 	c.receipt.UpstreamStatus = f.upstream
 	switch reader, released := c.share(f, w); {
 	case f.err != nil:
 		c.fail(f.err)
-	case released:
+	case released || f.shared != nil && !c.takeShared(f):
 		h.count.released.Add(1)
 		c.receipt = Receipt{}
+	case f.shared != nil:
 	case f.valid != nil:
 		h.count.validated.Add(1)
 		c.serveStored(f.valid, OutcomeValidated)
@@ -80,8 +82,11 @@ func (c *call) share(f *flight, w *waiter) (r *stream.Reader, released bool) {
 	if w != nil {
 		return w.reader, w.released
 	}
-	if f.err != nil {
+	if f.err != nil || f.shared != nil {
 		return nil, false
+	}
+	if f.dispersed {
+		return nil, true
 	}
 	if f.valid != nil {
 		return nil, !c.h.policy.MayShare(&f.valid.Response, f.req.Header, c.r.Header, c.q)

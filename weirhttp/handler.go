@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
@@ -38,7 +39,9 @@ type Handler struct {
 	rest       context.CancelFunc
 	background atomic.Int64 // of these, refreshes
 	count      counters
-	shadow     *shadow // of observe mode, else nil
+	shadow     *shadow     // of observe mode, else nil
+	fleet      *membership // nil: its calls are not shared with other instances
+	joined     bool        // it is the Cache's because of this Handler
 }
 
 // New returns a Handler before next. The error joins an *OptionError for every
@@ -65,6 +68,12 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	h.keyed = h.policy.Apart()
 	if o.Observe {
 		h.shadow = newShadow()
+	}
+	if h.fleet, h.joined, err = o.Cache.join(o.Fleet); err != nil {
+		return nil, err
+	}
+	if o.NoCoalescing {
+		h.fleet = nil // those who wait for nobody here do not wait for others there
 	}
 	return h, nil
 }
@@ -98,13 +107,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case u.swr:
 		h.staleHit(w, r, q, key, s, u)
 	default:
-		h.miss(w, r, q, key, s)
+		h.miss(w, r, q, key, s, u.due)
 	}
 }
 
 // miss answers r, for which s is stored but of no use as it is, or nil.
-func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored) {
-	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, demand: admit.Of(r.Context(), h.o.Limiter)}
+func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) {
+	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(r)
 	}
@@ -140,7 +149,11 @@ func (h *Handler) Close(ctx context.Context) error {
 	h.cache.mu.Lock()
 	h.close() // who has not started a flight by now, which is done under this lock, does not any more
 	h.cache.mu.Unlock()
-	return waited(ctx, &h.flying)
+	err := waited(ctx, &h.flying)
+	if h.joined {
+		err = cmp.Or(err, h.cache.LeaveFleet(ctx))
+	}
+	return err
 }
 
 // StopRefreshing cancels the calls in the background that refresh what is
@@ -175,7 +188,7 @@ func (h *Handler) atTheDoor(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	h.count.door.Add(1)
-	h.event(Event{Kind: EventRefused, Request: r, Status: http.StatusTooManyRequests, Err: err})
+	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
 	if rw, ok := w.(ReceiptWriter); ok {
 		rw.SetReceipt(Receipt{Outcome: OutcomeRefused, Err: err})
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	// handlers that answer for the same URLs. nil means one of its own, with
 	// 64 MiB.
 	Cache *Cache
+	// Fleet shares the Cache with other instances. The zero value does not.
+	Fleet FleetOptions
 	// Policy says what may be stored and for how long, beside the origin.
 	Policy Policy
 
@@ -149,7 +151,7 @@ func (o Options) Validate() error {
 	check(o.RefreshAhead >= 0 && o.RefreshAhead <= maxRefreshAhead, "RefreshAhead", o.RefreshAhead, "from 0 to 0.9")
 	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
 	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
-	return errors.Join(faults...)
+	return errors.Join(append(faults, o.Fleet.Validate())...)
 }
 
 func printable(s string) bool {

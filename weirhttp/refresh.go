@@ -45,11 +45,17 @@ func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request,
 	if now.UnixNano() < due || !s.Refresh.CompareAndSwap(due, now.Add(refreshRetry).UnixNano()) {
 		return // the one who moves it makes the call
 	}
-	c := &call{h: h, r: r, q: q, key: key, stale: s}
+	h.startRefresh(&call{h: h, r: r, q: q, key: key, stale: s}, nil)
+}
+
+// startRefresh starts a call for the store alone, unless there are too many, or
+// one is under way. prepare, if not nil, is called before it starts, with
+// Cache.mu held.
+func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	c.q.Conditional, c.q.Range = false, false // the call is for the store, not for r
 	g := c.group()
 	h.cache.mu.Lock()
-	f := h.cache.findLocked(key, g)
+	f := h.cache.findLocked(c.key, g)
 	if f != nil || h.background.Load() >= maxBackground || h.refreshes.Err() != nil {
 		h.cache.mu.Unlock()
 		return
@@ -58,10 +64,13 @@ func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request,
 	h.refreshing.Add(1)
 	f = h.newFlightLocked(c, g)
 	f.pinned, f.asks = true, admit.Demand{Priority: limit.Background}
+	if prepare != nil {
+		prepare(f)
+	}
 	h.cache.mu.Unlock()
 	h.count.refreshes.Add(1)
-	get := *r
-	get.Method = http.MethodGet // r may be a HEAD
+	get := *c.r
+	get.Method = http.MethodGet // it may be a HEAD
 	f.start(&get)
 }
 

@@ -17,6 +17,7 @@ type use struct {
 	rfc9111.Standing
 	fresh bool // as it is
 	swr   bool // while it is revalidated
+	due   bool // as it is, but the fleet has to be asked before
 }
 
 // find returns what is stored for r, of which q was read, and how it may be
@@ -32,6 +33,13 @@ func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, no
 	u := use{Standing: s.At(now, q)}
 	if !q.NoCache && !s.Marked.Load() {
 		u.fresh, u.swr = u.Fresh, u.SWR
+		// Only who can lead a call can ask.
+		capped := u.TTL > 0 && r.Method != http.MethodHead && !q.OnlyIfCached && q.Credentials&h.keyed == 0
+		if u.fresh && h.due(s, key, now, capped) {
+			u.fresh, u.due = false, true
+		}
+		// What is known to have a successor does not wait for it in the background.
+		u.swr = u.swr && s.Checked.Load() >= 0
 	}
 	return s, u
 }

@@ -87,7 +87,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(c.key, c.stale)
 			return
 		}
-		s.valid = h.freshen(s.write, c.r, c.q, c.stale, header, s.sent, now)
+		s.valid = h.freshen(s.write, c.r, c.q, c.stale, header, s.sent, now, nil)
 		return
 	}
 	if isError(status) && c.mayServeStale() {

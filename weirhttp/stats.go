@@ -3,6 +3,8 @@ package weirhttp
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/fleet"
 )
 
 // Stats are what a Handler has done since it was made. Each request counts in
@@ -17,6 +19,7 @@ type Stats struct {
 	Shed      uint64 `json:"shed"`      // of Stale, those given because of overload
 	Joined    uint64 `json:"joined"`    // another's call answered
 	Validated uint64 `json:"validated"` // the origin was asked, and sent no body
+	Fleet     uint64 `json:"fleet"`     // of Hits and Stale, those that another instance had fetched
 
 	Calls     uint64 `json:"calls"`     // of the next handler
 	Refreshes uint64 `json:"refreshes"` // of these, in the background
@@ -64,6 +67,44 @@ type CacheStats struct {
 	TooBig    uint64 `json:"too_big"`
 	Overtaken uint64 `json:"overtaken"` // not stored because of an invalidation
 	Purged    uint64 `json:"purged"`
+	// Fleet is nil without one.
+	Fleet *FleetStats `json:"fleet,omitempty"`
+}
+
+// FleetStats are what a Cache has asked of its fleet, and was told.
+type FleetStats struct {
+	// Open: the tier's breaker is open, the instance goes on by itself. It is
+	// false where the tier has none.
+	Open        bool   `json:"open"`
+	Acquires    uint64 `json:"acquires"`
+	Fresh       uint64 `json:"fresh"` // of these: there was an answer
+	Granted     uint64 `json:"granted"`
+	Held        uint64 `json:"held"` // another fetched it
+	Cooling     uint64 `json:"cooling"`
+	Settled     uint64 `json:"settled"` // leases
+	Refused     uint64 `json:"refused"` // of what came too late
+	Extended    uint64 `json:"extended"`
+	LostLeases  uint64 `json:"lost_leases"`
+	Writes      uint64 `json:"writes"` // purges
+	TagReads    uint64 `json:"tag_reads"`
+	Unavailable uint64 `json:"unavailable"` // calls of the tier that failed
+	Waits       uint64 `json:"waits"`
+	Pushes      uint64 `json:"pushes"`
+	Resets      uint64 `json:"resets"`
+}
+
+func (m *membership) stats() *FleetStats {
+	s := m.member.Stats()
+	out := &FleetStats{
+		Acquires: s.Acquires, Fresh: s.Fresh, Granted: s.Granted, Held: s.Held, Cooling: s.Cooling,
+		Settled: s.Settled, Refused: s.Refused, Extended: s.Extended, LostLeases: s.LostLeases,
+		Writes: s.Writes, TagReads: s.TagReads, Unavailable: s.Unavailable,
+		Waits: s.Waits, Pushes: s.Pushes, Resets: s.Resets,
+	}
+	if b, ok := m.o.Tier.(interface{ State() fleet.BreakerState }); ok {
+		out.Open = b.State().Open
+	}
+	return out
 }
 
 // counters are what Stats are made of.
@@ -71,6 +112,7 @@ type counters struct {
 	requests, hits, stale, shed, joined, validated atomic.Uint64
 	calls, refreshes, failed, broken, abandoned    atomic.Uint64
 	released, left, lagged, door, refused, queued  atomic.Uint64
+	fleet                                          atomic.Uint64
 	waited                                         atomic.Int64 // ns
 	inFlight, waiting, streams                     atomic.Int64
 }
@@ -80,7 +122,7 @@ func (h *Handler) Stats() Stats {
 	c := &h.count
 	s := Stats{
 		Requests: c.requests.Load(), Hits: c.hits.Load(), Stale: c.stale.Load(), Shed: c.shed.Load(),
-		Joined: c.joined.Load(), Validated: c.validated.Load(),
+		Joined: c.joined.Load(), Validated: c.validated.Load(), Fleet: c.fleet.Load(),
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), Lagged: c.lagged.Load(),

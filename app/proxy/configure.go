@@ -22,8 +22,13 @@ func Configure(c *config.Config) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("admin.token_file: %w", err)
 	}
+	shared, err := redis(c)
+	if err != nil {
+		return Settings{}, err
+	}
 	s := Settings{
 		Gateway:        g,
+		Fleet:          shared,
 		MaxConnections: max(int(c.Server.MaxConnections), 0),
 		Admin:          Admin{Address: c.Admin.Address, Token: token, Hosts: adminHosts(c.Admin)},
 		Access: access.Options{
@@ -39,6 +44,7 @@ func Configure(c *config.Config) (Settings, error) {
 		Fixed: map[string]string{
 			"cache.memory": c.Cache.Memory.String(),
 			"log.format":   c.Log.Format,
+			"fleet":        fixedFleet(c.Fleet),
 		},
 	}
 	for _, l := range c.Listen {

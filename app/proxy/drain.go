@@ -87,4 +87,5 @@ func (p *proxy) leave() {
 	if err := p.gateway.Close(ctx); err != nil {
 		p.logger.Warn("the gateway did not close in time", "error", err)
 	}
+	p.crew.discharge()
 }

@@ -60,6 +60,7 @@ type proxy struct {
 	o        Options
 	settings Settings
 	gateway  Gateway
+	crew     crew
 	logger   *slog.Logger
 	level    slog.LevelVar
 	manager  *notify.Manager
@@ -139,9 +140,14 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.enlist(ctx, &s); err != nil {
+		closeAll(opened.fresh)
+		return nil, err
+	}
 	p.gateway, err = p.o.New(p.observed(s.Gateway, s.Access.NoQuery))
 	if err != nil {
 		closeAll(opened.fresh)
+		p.crew.discharge()
 		return nil, &ConfigError{err}
 	}
 	p.commit(s, opened)

@@ -70,6 +70,7 @@ func (p *proxy) renew() error {
 	// Sockets that a stale door and a fresh one share are open twice now, and
 	// only the stale one accepts.
 	s.Gateway.Cache = p.gateway.Cache()
+	p.rejoin(&s)
 	if err := p.gateway.Update(p.observed(s.Gateway, s.Access.NoQuery)); err != nil {
 		closeAll(c.fresh)
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"context"
 
+	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/app/proxy/access"
 	"github.com/weir-go/weir/app/proxy/admin"
 	"github.com/weir-go/weir/app/proxy/listen"
@@ -16,7 +17,10 @@ import (
 // Settings are a configuration that has been read and checked.
 type Settings struct {
 	Gateway gateway.Config
-	Listen  []listen.Config // at least one, each with another address
+	// Fleet is where Gateway.Fleet is shared, nil for none. Its Tier is made of
+	// this.
+	Fleet  *weirredis.Options
+	Listen []listen.Config // at least one, each with another address
 	// MaxConnections bounds those of all Listen together. 0 means no bound.
 	MaxConnections int
 	Admin          Admin

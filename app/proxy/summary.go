@@ -68,6 +68,9 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 	} else {
 		line("http://"+addresses[len(s.Listen)], guarded(a))
 	}
+	if s.Fleet != nil && s.Gateway.Fleet != nil {
+		section("fleet")(summaryOf(s.Fleet, s.Gateway.Fleet))
+	}
 	line = section("upstreams")
 	for _, u := range s.Gateway.Upstreams {
 		line(named(u.Name, servers(u)), calls(u))

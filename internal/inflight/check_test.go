@@ -6,7 +6,7 @@ import "testing"
 func (t *Table[K, V]) check(tb testing.TB) {
 	tb.Helper()
 	for key, f := range t.flights {
-		switch l := f.Load; {
+		switch l := f.Load(); {
 		case f.Key != key:
 			tb.Errorf("flight of key %v is in the table as %v", f.Key, key)
 		case l.table != t:
@@ -47,7 +47,7 @@ func (t *Table[K, V]) checkLoad(tb testing.TB, l *Load[K, V]) {
 	for _, f := range l.flights {
 		ever += int(f.joined)
 		now += int(f.waiting)
-		if f.Load != l {
+		if f.Load() != l {
 			tb.Errorf("flight of key %v is another load's", f.Key)
 		}
 		if in := t.flights[f.Key] == f; in != (!l.final && !f.detached) {

@@ -13,6 +13,9 @@ var _ gather.Batch = (*Load[int, int])(nil)
 // until CloseLocked. t.mu must be held.
 func (t *Table[K, V]) StartOpenLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
 	l := t.StartLocked(ctx, key, pinned)
+	if t.Splits {
+		l.flights[0].moved = make(chan struct{})
+	}
 	l.gathering.Store(true)
 	return l
 }
@@ -22,7 +25,11 @@ func (t *Table[K, V]) StartOpenLocked(ctx context.Context, key K, pinned bool) *
 // be true, and key have no flight. The load may have one for key that was
 // detached.
 func (l *Load[K, V]) AddLocked(key K, joins bool) *Flight[K, V] {
-	f := &Flight[K, V]{Key: key, Load: l}
+	f := &Flight[K, V]{Key: key}
+	f.load.Store(l)
+	if l.table.Splits {
+		f.moved = make(chan struct{})
+	}
 	l.flights = append(l.flights, f)
 	l.table.flights[key] = f
 	if joins {
@@ -50,7 +57,7 @@ func (l *Load[K, V]) WantedLocked() bool { return l.joiners > 0 }
 // forgoLocked takes f out of a load that still gathers and is wanted by others,
 // if nobody waits for f any more. The table's lock must be held.
 func (f *Flight[K, V]) forgoLocked() {
-	l := f.Load
+	l := f.Load()
 	if f.waiting > 0 || l.pinned || !l.gathering.Load() {
 		return
 	}

@@ -98,25 +98,40 @@ func (l *Load[K, V]) Expire(cause error) {
 	l.cancel(cause)
 }
 
+// Load returns the load that f belongs to: another one than before if it was
+// moved meanwhile.
+func (f *Flight[K, V]) Load() *Load[K, V] { return f.load.Load() }
+
 // Wait waits until f's load is final or ctx ends, whichever is first; a result
 // that is ready wins. When ctx ended the caller has left the flight, and the
 // cause is returned.
 func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
-	done := f.Load.Done()
-	if ctx.Done() == nil {
-		<-done
-		return nil
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	if f.Leave(grace) {
+	if !f.Await(ctx, nil) && f.Leave(grace) {
 		return context.Cause(ctx)
 	}
-	<-done // final, so it is closed or about to be
+	<-f.Load().Done() // final, so it is closed or about to be
 	return nil
+}
+
+// Await waits until f's load is final, ctx ends or timer fires, and reports
+// whether it was the first. The caller stays on the flight.
+func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
+	moved := f.moved
+	for {
+		l := f.Load()
+		select {
+		case <-l.Done():
+			if l == f.Load() {
+				return true
+			}
+		case <-moved:
+			moved = nil // it is moved once
+		case <-ctx.Done():
+			return false
+		case <-timer:
+			return false
+		}
+	}
 }
 
 // Leave takes one caller off f. It reports false if the load was final
@@ -130,8 +145,9 @@ func (f *Flight[K, V]) Wait(ctx context.Context, grace time.Duration) error {
 //	B: finds the flight in the table and joins it
 //	B: receives A's cancellation, though B's own ctx is fine
 func (f *Flight[K, V]) Leave(grace time.Duration) bool {
-	l := f.Load
-	l.table.mu.Lock()
+	t := f.Load().table
+	t.mu.Lock()
+	l := f.Load()
 	if l.final {
 		l.table.mu.Unlock()
 		return false

@@ -22,12 +22,16 @@ type Table[K comparable, V any] struct {
 	running int                 // guarded by mu; length of that ring
 
 	abandoned uint64 // guarded by mu; loads that were cancelled because nobody waited
+
+	// Splits is the owner's, written before the first use: flights may be taken
+	// out of loads of several keys, see MoveLocked.
+	Splits bool
 }
 
 // A Flight is the answer for one key of a running load.
 type Flight[K comparable, V any] struct {
 	Key  K
-	Load *Load[K, V]
+	load atomic.Pointer[Load[K, V]] // see Load; written under Table.mu
 
 	// Value and Err are written before the load is final and read after.
 	Value V
@@ -40,6 +44,8 @@ type Flight[K comparable, V any] struct {
 	joined   int32 // guarded by Table.mu: callers that were ever on this flight
 	waiting  int32 // guarded by Table.mu: those of them that wait now
 	detached bool  // guarded by Table.mu: superseded; later callers start anew
+
+	moved chan struct{} // closed when load has changed; nil where that cannot be
 }
 
 // A Load is one run of a function.
@@ -67,6 +73,12 @@ type Load[K comparable, V any] struct {
 	// for admission to wait along; nil before that.
 	Queue   func(until time.Time, urgency int8) error
 	Overdue bool
+	// Forced, the owner's too and written at the start: what others have loaded
+	// already will not do.
+	Forced bool
+	// Fence, the owner's too and guarded by Table.mu, is that of the fleet's
+	// lease under which the load runs; 0 for none.
+	Fence uint64
 
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu
@@ -117,6 +129,9 @@ func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool
 	flights := make([]Flight[K, V], len(keys))
 	for i, key := range keys {
 		flights[i].Key = key
+		if t.Splits {
+			flights[i].moved = make(chan struct{})
+		}
 		l.flights[i] = &flights[i]
 	}
 	t.addLocked(l, ctx, pinned)
@@ -133,7 +148,7 @@ func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool)
 		t.live.prev, t.live.next = &t.live, &t.live
 	}
 	for _, f := range l.flights {
-		f.Load = l
+		f.load.Store(l)
 		t.flights[f.Key] = f
 		if !pinned {
 			f.JoinLocked()
@@ -148,7 +163,7 @@ func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool)
 func (f *Flight[K, V]) JoinLocked() {
 	f.joined++
 	f.waiting++
-	f.Load.joiners++
+	f.Load().joiners++
 }
 
 // DetachLocked takes the flight of key off the table: it goes on for those who

@@ -56,6 +56,7 @@ func TestTableAgainstModel(t *testing.T) {
 				loads: make(map[*Load[int, int]]*fate),
 				open:  make(map[int]*Flight[int, int]),
 			}
+			m.table.Splits = seed%2 == 0
 			for range 200 {
 				m.step()
 				m.check()
@@ -85,6 +86,8 @@ func (m *model) step() {
 		m.pin()
 	case 14:
 		m.close()
+	case 15:
+		m.move()
 	case 13:
 		if m.rng.IntN(10) == 0 {
 			m.sweep()
@@ -171,7 +174,7 @@ func (m *model) started(l *Load[int, int], pinned bool) {
 }
 
 func (m *model) join(f *Flight[int, int]) {
-	fate := m.loads[f.Load]
+	fate := m.loads[f.Load()]
 	fate.waiting[f]++
 	fate.joined[f]++
 	m.seats = append(m.seats, f)
@@ -186,30 +189,30 @@ func (m *model) leave() {
 	f := m.seats[i]
 	m.seats = slices.Delete(m.seats, i, i+1)
 	grace := time.Duration(-m.rng.IntN(2)) // 0 or Never
-	fate := m.loads[f.Load]
+	fate := m.loads[f.Load()]
 	left := f.Leave(grace)
 	if fate == nil || fate.over != nil {
 		if left {
-			m.Errorf("Leave of final load %v = true; want false", f.Load.keys())
+			m.Errorf("Leave of final load %v = true; want false", f.Load().keys())
 		}
 		return
 	}
 	if !left {
-		m.Errorf("Leave of %v = false; want true", f.Load.keys())
+		m.Errorf("Leave of %v = false; want true", f.Load().keys())
 	}
 	fate.waiting[f]--
 	if fate.gathers && fate.joiners() > 0 && fate.waiting[f] == 0 && !fate.pinned && grace == 0 {
-		if slices.Contains(f.Load.Flights(), f) {
-			m.Errorf("the load of %v has a flight that nobody waits for", f.Load.keys())
+		if slices.Contains(f.Load().Flights(), f) {
+			m.Errorf("the load of %v has a flight that nobody waits for", f.Load().keys())
 		}
 		if m.open[f.Key] == f {
 			delete(m.open, f.Key)
 		}
-	} else if !slices.Contains(f.Load.Flights(), f) {
-		m.Errorf("the load of %v has lost the flight of %d", f.Load.keys(), f.Key)
+	} else if !slices.Contains(f.Load().Flights(), f) {
+		m.Errorf("the load of %v has lost the flight of %d", f.Load().keys(), f.Key)
 	}
 	if fate.joiners() == 0 && !fate.pinned && grace == 0 {
-		m.over(f.Load, ErrAbandoned)
+		m.over(f.Load(), ErrAbandoned)
 		m.lost++
 	}
 }
@@ -217,7 +220,7 @@ func (m *model) leave() {
 // over notes that l is final.
 func (m *model) over(l *Load[int, int], err error) {
 	m.loads[l].over = err
-	maps.DeleteFunc(m.open, func(_ int, f *Flight[int, int]) bool { return f.Load == l })
+	maps.DeleteFunc(m.open, func(_ int, f *Flight[int, int]) bool { return f.Load() == l })
 }
 
 // some returns a random load whose function has not returned, nil if none.
@@ -287,6 +290,35 @@ func (m *model) detach() {
 		m.Errorf("flight of %d is not superseded", key)
 	}
 	delete(m.open, key)
+}
+
+// move takes a random flight out of a load of several.
+func (m *model) move() {
+	l := m.some()
+	if l == nil || !m.table.Splits {
+		return
+	}
+	fate := m.loads[l]
+	if len(l.Flights()) < 2 || fate.gathers || fate.over != nil {
+		return
+	}
+	f := l.Flights()[m.rng.IntN(len(l.Flights()))]
+	m.table.Lock()
+	own := f.MoveLocked()
+	m.table.Unlock()
+	if f.Load() != own || slices.Contains(l.Flights(), f) || len(own.Flights()) != 1 {
+		m.Errorf("flight of %d was moved to a load of %v, from one of %v", f.Key, own.keys(), l.keys())
+	}
+	m.loads[own] = fate.without(f)
+}
+
+// without takes what is known of a flight out of a load's fate.
+func (f *fate) without(flight *Flight[int, int]) *fate {
+	own := &fate{pinned: f.pinned, waiting: make(map[*Flight[int, int]]int), joined: make(map[*Flight[int, int]]int)}
+	own.waiting[flight], own.joined[flight] = f.waiting[flight], f.joined[flight]
+	delete(f.waiting, flight)
+	delete(f.joined, flight)
+	return own
 }
 
 // fail ends a random load as a hard timeout does.

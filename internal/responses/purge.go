@@ -36,6 +36,31 @@ func (s *Store) Purge(k Key, soft bool) int {
 	return len(all)
 }
 
+// Supersede is told of a change of k in the fleet, by its fence. If removed,
+// what was fetched under a lower one goes, and running writes under a lower one
+// are void. Else it is not the newest any more: at place 0 of the URL, or at one
+// of its variants' places. Both may be told late, and twice.
+func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if removed && place == 0 {
+		for w := s.writing[k]; w != nil; w = w.next {
+			if w.root < fence {
+				w.void.Store(true)
+			}
+		}
+		before := len(s.space.Load().peek(k).all)
+		s.keepLocked(k, func(v *Stored) bool { return v.Root >= fence })
+		s.counts.purged += uint64(before - len(s.space.Load().peek(k).all)) //nolint:gosec // only this lock's holder adds
+		return
+	}
+	for _, v := range s.space.Load().peek(k).all {
+		if place == 0 && v.Root < fence || place != 0 && v.Place == place && v.Fence.Load() < fence {
+			v.Checked.Store(-1)
+		}
+	}
+}
+
 // PurgeTags does so for all responses that carry one of the tags, at a cost
 // that does not depend on how many these are, and reports no number for it. They
 // are taken out when they are met by a write to their key, or evicted, and count

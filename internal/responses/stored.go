@@ -34,6 +34,16 @@ type Stored struct {
 	// Hits counts how often it was served.
 	Hits atomic.Uint64
 
+	// Root is, in a fleet, the fence of its URL under which it was fetched: it is
+	// out of date once the URL has been purged with a higher one. Place is not 0
+	// if it is one of the URL's variants, and tells which. Fence is its own; 0 if
+	// the fleet does not have it.
+	Root, Place uint64
+	Fence       atomic.Uint64
+	// Checked is the instant (in ns, of the caller's clock) at which the fleet was
+	// last known to have nothing newer. [Store.Supersede] makes it negative.
+	Checked atomic.Int64
+
 	// These are written by Put, before the response can be found.
 	tags []*tag
 	seq  uint64 // how many invalidations by tag there were when its fetch began
@@ -43,7 +53,7 @@ type Stored struct {
 // Overhead is what is counted for a response beside its bytes: the Stored
 // itself, the list that it is in, and its part of the cache below (node, table
 // and sketch).
-const Overhead = 576
+const Overhead = 608
 
 // outdated reports whether one of r's tags was invalidated after its fetch
 // began.

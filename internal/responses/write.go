@@ -13,6 +13,7 @@ import (
 type Write struct {
 	s    *Store
 	key  Key
+	root uint64      // of BeginUnder
 	void atomic.Bool // set with s.mu held, read without
 
 	// Guarded by s.mu.
@@ -24,8 +25,12 @@ type Write struct {
 
 // Begin is called before the fetch for k begins. Each Write is ended by Put,
 // Replace or Drop, once.
-func (s *Store) Begin(k Key) *Write {
-	w := &Write{s: s, key: k.own()}
+func (s *Store) Begin(k Key) *Write { return s.BeginUnder(k, 0) }
+
+// BeginUnder is Begin for a fetch under a fence of the fleet: what was
+// superseded before it was granted does not make the Write void.
+func (s *Store) BeginUnder(k Key, root uint64) *Write {
+	w := &Write{s: s, key: k.own(), root: root}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pruneLocked(k)

@@ -18,7 +18,7 @@ type runCmd struct {
 
 // Help is the longer part of weir-lab run --help.
 func (runCmd) Help() string {
-	return `Engines (PostgreSQL, Cassandra, nginx, Varnish, Caddy) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
+	return `Engines (PostgreSQL, Cassandra, Redis, nginx, Varnish, Caddy) are started on free loopback ports with data in a temporary folder, and stopped whatever happens. Nothing that runs already is touched.
 
 Examples:
 

@@ -21,6 +21,10 @@
 // are files in the folder conf. [Command] runs the tools that make load (ab,
 // wrk, hey).
 //
+// [Redis] and [RedisCluster] are there to fail, too: a [Server] can be killed,
+// paused, and started again, empty, on the ports that it had. Valkey is the same
+// with another program, where that can be had.
+//
 // # Where the programs come from
 //
 // What is installed is taken: the search path, Debian's folders, and what

@@ -43,6 +43,15 @@ func Install(ctx context.Context, w io.Writer, name string) error {
 	return Installed(name)
 }
 
+// Listed reports whether the package lists of this machine, as they are, have the
+// Debian packages of the engine or tool called name.
+func Listed(ctx context.Context, name string) bool {
+	packages := strings.Fields(known[name].packages)
+	out, err := exec.CommandContext(ctx, "apt-cache", append([]string{"policy"}, packages...)...).Output()
+	return err == nil && len(packages) > 0 &&
+		strings.Count(string(out), "Candidate: ")-strings.Count(string(out), "Candidate: (none)") == len(packages)
+}
+
 // installPackages gets the Debian packages of name, or what stands for them,
 // until here says that they are there.
 func installPackages(ctx context.Context, w io.Writer, name string, here func() error) error {

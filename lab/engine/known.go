@@ -22,6 +22,8 @@ var known = map[string]debian{
 	"nginx":     {packages: "nginx-light", program: "nginx", service: "nginx"},
 	"varnish":   {packages: "varnish", program: "varnishd", service: "varnish varnishncsa"},
 	"caddy":     {packages: "caddy", program: "caddy", service: "caddy"},
+	"redis":     {packages: "redis-server", program: "redis-server", service: "redis-server"},
+	"valkey":    {packages: "valkey-server", program: "valkey-server", service: "valkey-server"},
 	"ab":        {packages: "apache2-utils", program: "ab"},
 	"wrk":       {packages: "wrk", program: "wrk"},
 	"hey":       {packages: "hey", program: "hey"},
@@ -42,6 +44,12 @@ var starts = map[string]func(context.Context) (*Server, error){
 	},
 	"cassandra": func(ctx context.Context) (*Server, error) {
 		return Cassandra(ctx, CassandraOptions{})
+	},
+	"redis": func(ctx context.Context) (*Server, error) {
+		return Redis(ctx, RedisOptions{})
+	},
+	"valkey": func(ctx context.Context) (*Server, error) {
+		return Redis(ctx, RedisOptions{Valkey: true})
 	},
 }
 

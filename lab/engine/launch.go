@@ -43,6 +43,7 @@ type launch struct {
 	name  string
 	url   string         // %d stands for the first port
 	ports int            // how many the engine listens on
+	fixed []int          // those that it must have; nil: whichever are free
 	quit  syscall.Signal // ends it at once, its children included
 
 	// prepare, if not nil, runs once, before the first try.
@@ -97,7 +98,10 @@ var errPortTaken = errors.New("the port is taken")
 
 // try starts the engine and waits until it is ready.
 func (l launch) try(ctx context.Context, h home) (*Server, error) {
-	ports, err := freePorts(l.ports)
+	ports, err := l.fixed, error(nil)
+	if ports == nil {
+		ports, err = freePorts(l.ports)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +123,8 @@ func (l launch) try(ctx context.Context, h home) (*Server, error) {
 		p.Stop(l.quit, 10*time.Second)
 		return nil, explain(err, log.Name())
 	}
-	return newServer(l.name, fmt.Sprintf(l.url, ports[0]), p, h.folder, l.quit), nil
+	l.fixed = ports
+	return newServer(l, p, h.folder), nil
 }
 
 // wait waits until the engine is ready.

@@ -28,6 +28,14 @@ func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error
 	return cmd, nil
 }
 
+// Path returns the file of the engine or tool called name, for what starts it
+// by itself. One that was unpacked and not installed needs its libraries, too,
+// which only Command gives it.
+func Path(name string) (string, error) {
+	p, err := findProgram(name)
+	return p.path, err
+}
+
 // environ returns env with what the program needs.
 func (p program) environ(env []string) []string {
 	if p.libs == "" {

@@ -16,23 +16,42 @@ type Server struct {
 	Name string // as in [Start]
 	URL  string // where it listens
 
-	proc   *proc.Process
-	folder *folder
-	quit   syscall.Signal // ends the engine at once, its children included
+	launch launch // how it came up, on the ports that it has
 	stop   func() error
+
+	mu     sync.Mutex
+	proc   *proc.Process // guarded by mu
+	folder *folder       // guarded by mu
+	ended  bool          // guarded by mu: by Stop
 }
 
-func newServer(name, url string, p *proc.Process, f *folder, quit syscall.Signal) *Server {
-	s := &Server{Name: name, URL: url, proc: p, folder: f, quit: quit}
+func newServer(l launch, p *proc.Process, f *folder) *Server {
+	s := &Server{Name: l.name, URL: fmt.Sprintf(l.url, l.fixed[0]), launch: l, proc: p, folder: f}
 	s.stop = sync.OnceValue(func() error {
-		s.proc.Stop(s.quit, 10*time.Second)
-		return s.folder.remove()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+		return s.endLocked()
 	})
 	return s
 }
 
+// endLocked ends the process, which may be paused, and removes the folder. s.mu
+// must be held.
+func (s *Server) endLocked() error {
+	s.proc.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended
+	s.proc.Stop(s.launch.quit, 10*time.Second)
+	return s.folder.remove()
+}
+
 // Pid returns the id of the engine's main process.
-func (s *Server) Pid() int { return s.proc.Pid() }
+func (s *Server) Pid() int { return s.process().Pid() }
+
+func (s *Server) process() *proc.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc
+}
 
 // Stop ends the engine, waits until its process is gone, and removes its
 // folder. It does not save anything. A second Stop does nothing and returns

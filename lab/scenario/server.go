@@ -84,6 +84,7 @@ func (c Config) serve(ctx context.Context, o order) (*Server, error) {
 	s := &Server{Variant: o.Options.Variant, proc: p, log: log}
 	s.stop = sync.OnceValue(func() error {
 		keep.Close()
+		p.SignalGroup(syscall.SIGCONT) //nolint:errcheck // it has ended
 		p.Stop(syscall.SIGTERM, stopGrace)
 		return nil
 	})
@@ -125,6 +126,23 @@ func (s *Server) explain() error {
 // Stop ends the service and waits for its end. A second Stop does nothing.
 func (s *Server) Stop() error { return s.stop() }
 
+// Kill kills the service's process and waits for its end, which is no error for
+// a Job with MayDie.
+func (s *Server) Kill() error {
+	if err := s.proc.SignalGroup(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s: %w", s.Variant, err)
+	}
+	<-s.proc.Ended()
+	return nil
+}
+
+// Pause stops the service's process where it is, by SIGSTOP, until Continue.
+// Stop works as ever.
+func (s *Server) Pause() error { return s.proc.SignalGroup(syscall.SIGSTOP) }
+
+// Continue lets a paused process go on.
+func (s *Server) Continue() error { return s.proc.SignalGroup(syscall.SIGCONT) }
+
 // Pid returns the id of the service's process.
 func (s *Server) Pid() int { return s.proc.Pid() }
 
@@ -150,6 +168,11 @@ func (s *Server) Hold(share *cpu.Share) error {
 // begins with a slash, and returns the answer's body.
 func (s *Server) Control(ctx context.Context, path string) ([]byte, error) {
 	return s.ask(ctx, http.MethodPost, "/control"+path)
+}
+
+// ControlFor is Control for what may take so long.
+func (s *Server) ControlFor(ctx context.Context, path string, most time.Duration) ([]byte, error) {
+	return s.askFor(ctx, http.MethodPost, "/control"+path, most)
 }
 
 // Reset makes the service as new: its caches empty.
@@ -178,7 +201,11 @@ func (s *Server) seen(ctx context.Context) (seen, error) {
 const askTimeout = 30 * time.Second
 
 func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	return s.askFor(ctx, method, path, askTimeout)
+}
+
+func (s *Server) askFor(ctx context.Context, method, path string, most time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.control+path, nil)
 	if err != nil {

@@ -53,6 +53,7 @@ func core(ctx context.Context) (string, error) {
 		{"mod", "tidy", "-diff"},
 		{"build", "./..."},
 		{"test", "./..."},
+		{"test", ".", "-fleet"}, // the contract, with a fleet
 	} {
 		if _, err := alone.run(ctx, "go", args...); err != nil {
 			return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)

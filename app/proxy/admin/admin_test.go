@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/fleettest"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -286,4 +288,32 @@ func FuzzOrders(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A purge that does not reach the other instances says so, and is done here.
+func TestH12_PurgeTellsWhetherItReachedTheFleet(t *testing.T) {
+	engine := fleettest.NewFaults(fleet.NewMemory(fleet.MemoryOptions{}))
+	f := newFake(t)
+	if err := f.cache.JoinFleet(weirhttp.FleetOptions{Tier: fleet.WithBreaker(engine, fleet.BreakerOptions{})}); err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	h := admin.New(f, admin.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	orders := []string{`{"url": "http://shop.example/"}`, `{"tags": ["a"]}`, `{"all": true}`}
+	for _, order := range orders {
+		if got := post("/purge", order).on(h); got.Code != 200 || !strings.Contains(got.Body.String(), `"fleet": "purged"`) {
+			t.Errorf("purge %s: %d %s; want 200", order, got.Code, got.Body)
+		}
+	}
+	engine.Cut()
+	for _, order := range orders {
+		logged.Reset()
+		got := post("/purge", order).on(h)
+		if got.Code != 503 || !strings.Contains(got.Body.String(), `"fleet": "not reached"`) || !strings.Contains(got.Body.String(), "purged here") {
+			t.Errorf("purge %s without the engine: %d %s; want 503, and that it was done here", order, got.Code, got.Body)
+		}
+		if !strings.Contains(logged.String(), "has not reached the fleet") {
+			t.Errorf("purge %s logged %q", order, logged.String())
+		}
+	}
 }

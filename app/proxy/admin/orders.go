@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,9 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	}
 	result := map[string]any{"soft": o.Soft}
 	cache := s.gateway.Cache()
+	var purged error
+	// Who has sent this and left wants it done all the same.
+	ctx := context.WithoutCancel(r.Context())
 	switch {
 	case o.URL != "":
 		u, err := absolute(o.URL)
@@ -64,17 +68,25 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 			fail(w, http.StatusBadRequest, "%v", err)
 			return
 		}
-		result["responses"] = cache.Purge(u.Scheme, u.Host, u.RequestURI(), o.Soft)
+		result["responses"], purged = cache.PurgeFleet(ctx, u.Scheme, u.Host, u.RequestURI(), o.Soft)
 	case o.All:
 		result["responses"] = cache.Stats().Responses
-		cache.Clear()
+		purged = cache.ClearFleet(ctx)
 	default:
 		// The cache finds the responses of a tag when they are next asked for.
-		cache.PurgeTags(o.Soft, o.Tags...)
+		purged = cache.PurgeTagsFleet(ctx, o.Soft, o.Tags...)
 		result["tags"] = len(o.Tags)
 	}
+	status := http.StatusOK
+	if cache.Stats().Fleet != nil {
+		result["fleet"] = "purged"
+	}
+	if purged != nil { // the others go on serving it
+		status, result["fleet"], result["error"] = http.StatusServiceUnavailable, "not reached", purged.Error()
+		s.o.Logger.Warn("a purge has not reached the fleet", "error", purged)
+	}
 	s.o.Logger.Info("purged", "client", r.RemoteAddr, "url", o.URL, "tags", o.Tags, "all", o.All, "soft", o.Soft)
-	answer(w, result)
+	write(w, status, result)
 }
 
 // A question is the body of POST /explain.

@@ -58,6 +58,7 @@ func (d *decoder) check(c *Config) {
 	d.checkAdmin(c)
 	d.checkUpstreams(c)
 	d.checkRoutes(c)
+	d.checkFleet(c)
 	if good && len(d.faults) == 0 {
 		d.checkGateway(c)
 	}
@@ -164,23 +165,26 @@ func (d *decoder) checkUpstreams(c *Config) {
 		if u.Adaptive && (u.Concurrency == None || u.Concurrency > maxAdaptive) && !d.faulty(path+".concurrency") {
 			d.wrong(path+".concurrency", u.Concurrency.String(), fmt.Sprintf("must be 1 to %d with adaptive", maxAdaptive), "")
 		}
-		t := u.TLS
-		if t == nil {
-			continue
+		if u.TLS != nil {
+			d.checkClientTLS(c, path+".tls", *u.TLS)
 		}
-		if t.CA != "" {
-			if _, err := authorities(t.CA); err != nil {
-				d.complain(d.place(path+".tls.ca"), t.CA, err)
-			}
-		}
-		if d.nodes[path+".tls.cert"] != nil && d.nodes[path+".tls.key"] == nil {
-			d.wrong(path+".tls.key", "", "is missing: a certificate needs its key", "")
-		}
-		if d.nodes[path+".tls.key"] != nil && d.nodes[path+".tls.cert"] == nil {
-			d.wrong(path+".tls.cert", "", "is missing: a key needs its certificate", "")
-		}
-		d.checkPair(c, path+".tls", t.Cert, t.Key)
 	}
+}
+
+// checkClientTLS checks how others are verified, and who we are to them.
+func (d *decoder) checkClientTLS(c *Config, path string, t UpstreamTLS) {
+	if t.CA != "" {
+		if _, err := authorities(t.CA); err != nil {
+			d.complain(d.place(path+".ca"), t.CA, err)
+		}
+	}
+	if d.nodes[path+".cert"] != nil && d.nodes[path+".key"] == nil {
+		d.wrong(path+".key", "", "is missing: a certificate needs its key", "")
+	}
+	if d.nodes[path+".key"] != nil && d.nodes[path+".cert"] == nil {
+		d.wrong(path+".cert", "", "is missing: a key needs its certificate", "")
+	}
+	d.checkPair(c, path, t.Cert, t.Key)
 }
 
 // unique notes a name that is there twice.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
@@ -116,6 +117,10 @@ func convert(fields []*field, from, to reflect.Value) {
 	}
 }
 
+var failureModes = map[string]fleet.FailureMode{
+	"open": fleet.FailOpen, "closed": fleet.FailClosed, "local_share": fleet.FailLocalShare,
+}
+
 var priorities = map[string]limit.Priority{
 	"background": limit.Background, "low": limit.Low, "normal": limit.Normal, "high": limit.High,
 }
@@ -138,6 +143,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 	case string:
 		if t == reflect.TypeFor[limit.Priority]() {
 			return reflect.ValueOf(priorities[value])
+		}
+		if t == reflect.TypeFor[fleet.FailureMode]() {
+			return reflect.ValueOf(failureModes[value])
 		}
 	case Duration, Size, Count:
 		if v.Int() == None {

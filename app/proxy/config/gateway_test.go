@@ -23,9 +23,9 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		settings map[string]string
 		not      []string // what is made by the program, or of other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Fleet.Tier"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
-		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Name"}},
+		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances"}},
 	} {
 		for _, path := range paths(tt.of, "") {
 			if tt.settings[path] == "" && !slices.Contains(tt.not, path) {

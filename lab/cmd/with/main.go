@@ -1,13 +1,17 @@
 // Command with runs a command with throw-away engines beside it.
 //
-//	go run ./lab/cmd/with [--install] [name ...] -- command [argument ...]
+//	go run ./lab/cmd/with [--install] [--optional name,...] [name ...] -- command [argument ...]
 //
 // It starts the named engines, sets WEIR_TEST_<ENGINE> to the address of each
 // and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
 // gets, stops the engines, and exits as the command did. With --install,
 // missing engines are installed first (see package engine). The name of a
 // program that is not started so (ab, caddy, hey, nginx, varnish, wrk) says that
-// it must be installed.
+// it must be installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the
+// program's file, for tests that start, kill and pause their own.
+//
+// An optional engine that is not here, and that --install cannot get as the
+// machine's package lists do not have it, is left out. That is said.
 package main
 
 import (
@@ -41,9 +45,10 @@ func main() {
 func run(args []string) (int, error) {
 	flags := flag.NewFlagSet("with", flag.ContinueOnError)
 	install := flags.Bool("install", false, "install missing engines first")
+	optional := flags.String("optional", "", "engines to start if they can be had, with commas")
 	cut := slices.Index(args, "--")
 	if cut < 0 || cut == len(args)-1 {
-		return 2, errors.New("usage: with [--install] [name ...] -- command [argument ...]; names: " + strings.Join(engine.Names(), ", "))
+		return 2, errors.New("usage: with [--install] [--optional name,...] [name ...] -- command [argument ...]; names: " + strings.Join(engine.Names(), ", "))
 	}
 	if err := flags.Parse(args[:cut]); err != nil {
 		return 2, nil // flags has said it
@@ -51,7 +56,11 @@ func run(args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 
-	env, stop, err := startAll(signals, *install, flags.Args())
+	o := options{install: *install, names: flags.Args()}
+	if *optional != "" {
+		o.optional = strings.Split(*optional, ",")
+	}
+	env, stop, err := o.startAll(signals)
 	defer stop()
 	if err != nil {
 		return 1, err
@@ -59,9 +68,15 @@ func run(args []string) (int, error) {
 	return command(signals, env, args[cut+1:])
 }
 
+// options say what is started.
+type options struct {
+	install         bool
+	names, optional []string
+}
+
 // startAll starts the engines and returns the environment that names them. A
 // signal ends it early. stop is to be called in any case.
-func startAll(signals <-chan os.Signal, install bool, names []string) (env []string, stop func(), err error) {
+func (o options) startAll(signals <-chan os.Signal) (env []string, stop func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var got os.Signal // written before watched is closed
 	watched := make(chan struct{})
@@ -80,23 +95,55 @@ func startAll(signals <-chan os.Signal, install bool, names []string) (env []str
 		}
 	}()
 
-	for _, name := range names {
-		if install {
-			err = engine.Install(ctx, os.Stderr, name)
-		} else {
-			err = engine.Installed(name)
-		}
-		if err != nil {
-			return nil, func() {}, err
-		}
+	names, err := o.have(ctx)
+	if err != nil {
+		return nil, func() {}, err
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !engine.Startable(name) })
-	servers, err := start(ctx, names)
+	servers, err := start(ctx, slices.DeleteFunc(names, func(name string) bool { return !engine.Startable(name) }))
 	env = []string{"WEIR_TEST_ENGINES=required"}
 	for _, s := range servers {
 		env = append(env, engine.Env(s.Name)+"="+s.URL)
+		if s.Name != "redis" && s.Name != "valkey" {
+			continue
+		}
+		path, pathErr := engine.Path(s.Name)
+		err = errors.Join(err, pathErr)
+		env = append(env, engine.Env(s.Name)+"_SERVER="+path)
 	}
 	return env, func() { stopAll(servers) }, err
+}
+
+// have returns the engines that are here, once those that are missing were
+// installed, if they may be.
+func (o options) have(ctx context.Context) ([]string, error) {
+	for _, name := range o.names {
+		if err := o.get(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	names := slices.Clone(o.names)
+	for _, name := range o.optional {
+		err := engine.Installed(name)
+		if errors.Is(err, engine.ErrMissing) && o.install && engine.Listed(ctx, name) {
+			err = o.get(ctx, name)
+		}
+		switch {
+		case err == nil:
+			names = append(names, name)
+		case errors.Is(err, engine.ErrMissing):
+			fmt.Fprintf(os.Stderr, "with: WITHOUT %s, and so without the tests against it: %v\n", name, err)
+		default:
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func (o options) get(ctx context.Context, name string) error {
+	if o.install {
+		return engine.Install(ctx, os.Stderr, name)
+	}
+	return engine.Installed(name)
 }
 
 // start starts the engines at the same time, and returns those that it could

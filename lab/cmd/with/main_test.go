@@ -103,6 +103,45 @@ func TestToolsAreNotStarted(t *testing.T) {
 	}
 }
 
+func TestRedisIsNamedWithItsProgram(t *testing.T) {
+	if err := engine.Installed("redis"); err != nil {
+		if os.Getenv("WEIR_TEST_ENGINES") == "required" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	out, err := with(t, "redis", "--", "sh", "-c", `echo "$WEIR_TEST_REDIS $WEIR_TEST_REDIS_SERVER"`).Output()
+	addr, server, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if err != nil || !strings.HasPrefix(addr, "127.0.0.1:") || !strings.HasSuffix(server, "/redis-server") {
+		t.Errorf("with redis = %q, %v; want an address and a program", out, err)
+	}
+}
+
+func TestOptionalIsStartedOrSaid(t *testing.T) {
+	if engine.Installed("valkey") == nil {
+		out, err := with(t, "--optional", "valkey", "--", "sh", "-c", `echo "$WEIR_TEST_VALKEY"`).Output()
+		if err != nil || !strings.HasPrefix(string(out), "127.0.0.1:") {
+			t.Errorf("with --optional valkey = %q, %v; want its address, as it is here", out, err)
+		}
+		return
+	}
+	cmd := with(t, "--optional", "valkey", "--", "sh", "-c", `echo "$WEIR_TEST_ENGINES$WEIR_TEST_VALKEY"`)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil || string(out) != "required\n" || !strings.Contains(said.String(), "WITHOUT valkey") {
+		t.Errorf("with --optional valkey = %q, %v, and said %q; want that it is left out, and said", out, err, said.String())
+	}
+}
+
+func TestOptionalMustBeKnown(t *testing.T) {
+	cmd := with(t, "--optional", "oracle", "--", "true")
+	cmd.Stderr = nil // the complaint is meant
+	if got := exit(t, cmd.Run()); got != 1 {
+		t.Errorf("with --optional oracle: exit code %d; want 1", got)
+	}
+}
+
 func TestFailedStartReturnsTheOthers(t *testing.T) {
 	needPostgres(t)
 	servers, err := start(t.Context(), []string{"postgres", "nginx"})

@@ -1,0 +1,249 @@
+package weirredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/weir-go/weir/fleet"
+)
+
+// maxSent bounds the commands that wait for an answer. It is below the room that
+// rueidis has for them in one connection (2^ringScale): beyond that it waits for
+// room and minds no deadline.
+const (
+	maxSent   = 256
+	ringScale = 9
+)
+
+// An engine is the Tier without its breaker: commands of it end with their
+// answer or their connection, whatever the context says, so that a lease which
+// is granted late can be given back.
+type engine struct {
+	o    Options
+	hub  *hub
+	sent chan struct{} // has room for maxSent
+
+	cancel context.CancelFunc // ends what runs in the background
+	work   sync.WaitGroup     // that, and commands
+
+	mu     sync.Mutex
+	client rueidis.Client // guarded by mu; nil until there is a connection
+	down   error          // guarded by mu: why there is none
+	closed bool           // guarded by mu
+}
+
+var (
+	_ fleet.Tier  = (*engine)(nil)
+	_ fleet.Meter = (*engine)(nil)
+)
+
+var (
+	errConnecting = errors.New("not connected yet")
+	errClosed     = errors.New("the Tier is closed")
+	errNoCluster  = errors.New("Options.Cluster is set, and the server is not one of a Cluster")
+)
+
+func newEngine(o Options) *engine {
+	e := &engine{o: o, sent: make(chan struct{}, maxSent), down: errConnecting}
+	e.hub = newHub(o)
+	return e
+}
+
+// start connects, and begins to track. It returns what the engine has said no
+// to; if it says nothing, the rest is done in the background.
+func (e *engine) start(ctx context.Context) error {
+	life, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
+	first := make(chan error, 1)
+	e.work.Go(func() { e.connect(life, first) })
+	timer := time.NewTimer(e.o.DialTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-first:
+		if err != nil && refused(err) {
+			return err
+		}
+		if err != nil {
+			return nil
+		}
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-e.hub.ready:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// connect makes the client, again and again until that succeeds. first gets
+// what came of the first time. rueidis itself connects again from then on.
+func (e *engine) connect(ctx context.Context, first chan<- error) {
+	for wait := minInterval; ; wait = min(2*wait, e.o.PingInterval) {
+		client, err := e.dial()
+		if err == nil {
+			e.hub.start(ctx, client)
+		}
+		e.mu.Lock()
+		e.client, e.down = client, err
+		e.mu.Unlock()
+		select {
+		case first <- err:
+		default: // nobody waits for the second
+		}
+		if err == nil || !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (e *engine) dial() (rueidis.Client, error) {
+	o := e.o.client()
+	o.DisableCache = true
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	if e.o.Cluster && client.Mode() != rueidis.ClientModeCluster { // rueidis makes do with what is there
+		client.Close()
+		return nil, errNoCluster
+	}
+	return client, nil
+}
+
+// client is what all connections have in common.
+func (o Options) client() rueidis.ClientOption {
+	c := rueidis.ClientOption{
+		InitAddress: o.Addresses, TLSConfig: o.TLS,
+		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
+		ForceSingleClient: !o.Cluster && o.Sentinel == nil,
+		PipelineMultiplex: -1, // one connection
+		RingScaleEachConn: ringScale, ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
+		DisableRetry: true,
+		// Someone reads each connection at all times, so that one which has ended
+		// while it was idle is replaced, and no command is lost on it.
+		AlwaysPipelining: true,
+		ClientSetInfo:    rueidis.DisableClientSetInfo, // one right less to give
+		// A connection from which nothing comes for this long is given up.
+		ConnWriteTimeout: max(o.PingInterval, o.Breaker.Deadline, fleet.DefaultDeadline),
+		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 4},
+	}
+	c.Dialer.Timeout, c.Dialer.KeepAlive = o.DialTimeout, o.PingInterval
+	if o.Credentials != nil {
+		c.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (a rueidis.AuthCredentials, err error) {
+			a.Username, a.Password, err = o.Credentials()
+			return a, err
+		}
+	}
+	if s := o.Sentinel; s != nil {
+		c.Sentinel = rueidis.SentinelOption{
+			Dialer: c.Dialer, TLSConfig: o.TLS, MasterSet: s.MasterSet,
+			Username: s.Username, Password: s.Password, ClientName: o.ClientName,
+			TopologyRefreshInterval: 5 * o.PingInterval,
+		}
+	}
+	return c
+}
+
+// refused reports whether err is an answer of the engine, and not one that it
+// gives for a while.
+func refused(err error) bool {
+	r, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return errors.Is(err, errNoCluster)
+	}
+	return !r.IsLoading() && !r.IsClusterDown() && !r.IsTryAgain()
+}
+
+// do runs one command, or one and its repetition where the first did nothing. It
+// minds ctx until it is sent.
+func (e *engine) do(ctx context.Context, op string, run func(rueidis.Client) rueidis.RedisResult) (rueidis.RedisMessage, error) {
+	fail := func(err error) (rueidis.RedisMessage, error) {
+		return rueidis.RedisMessage{}, &fleet.UnavailableError{Op: op, Err: err}
+	}
+	select {
+	case e.sent <- struct{}{}:
+		defer func() { <-e.sent }()
+	case <-ctx.Done():
+		return rueidis.RedisMessage{}, context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		return rueidis.RedisMessage{}, context.Cause(ctx)
+	}
+	client, err := e.begin()
+	if err != nil {
+		return fail(err)
+	}
+	defer e.work.Done()
+	m, err := run(client).ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return fail(e.explain(err))
+	}
+	return m, nil
+}
+
+// begin returns the client to use. e.work.Done must be called then.
+func (e *engine) begin() (rueidis.Client, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return nil, errClosed
+	case e.client == nil:
+		return nil, e.down
+	}
+	e.work.Add(1)
+	return e.client, nil
+}
+
+// explain says what to do about an error that is one of the options.
+func (e *engine) explain(err error) error {
+	if r, ok := rueidis.IsRedisErr(err); ok && !e.o.Cluster {
+		if _, moved := r.IsMoved(); moved {
+			return fmt.Errorf("%w (a node of a Cluster: Options.Cluster is not set)", err)
+		}
+	}
+	return err
+}
+
+// close ends everything and waits for it.
+func (e *engine) close() {
+	e.mu.Lock()
+	again := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if again {
+		return
+	}
+	if e.cancel != nil {
+		e.cancel()
+	}
+	e.work.Wait()
+	e.hub.stop()
+	if e.client != nil { // nobody writes it any more
+		e.client.Close()
+	}
+}
+
+// sleep reports false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,130 @@
+package weirredis_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/adapter/weirredis"
+	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/fleettest"
+)
+
+// deadline is that of the suite's instances: the usual one is not kept by a
+// machine that runs all tests at once.
+const deadline = slow * 500 * time.Millisecond
+
+// instance opens a Tier as another process would.
+func instance(t *testing.T, change func(*weirredis.Options)) *weirredis.Tier {
+	t.Helper()
+	o := weirredis.Options{DialTimeout: 5 * time.Second, Breaker: fleet.BreakerOptions{Deadline: deadline}}
+	change(&o)
+	tier, err := weirredis.New(t.Context(), o)
+	if err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	t.Cleanup(func() { _ = tier.Close() })
+	return tier
+}
+
+// A single is one server, with a proxy before each instance.
+type single struct {
+	s       *redistest.Server
+	mu      sync.Mutex
+	proxies map[fleet.Tier]*proxy // guarded by mu
+}
+
+func (e *single) instance(t *testing.T) fleet.Tier {
+	p := newProxy(t, e.s.Addr)
+	tier := instance(t, func(o *weirredis.Options) { o.Addresses = []string{p.addr()} })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.proxies[tier] = p
+	return tier
+}
+
+func (e *single) proxy(t fleet.Tier) *proxy {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.proxies[t]
+}
+
+func (e *single) commands() (n uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.proxies {
+		n += p.commands.Load()
+	}
+	return n
+}
+
+func runSingle(t *testing.T, engine, path string) {
+	s := redistest.Start(t, path)
+	fleettest.Run(t, func(t *testing.T) fleettest.Fixture {
+		e := &single{s: s, proxies: make(map[fleet.Tier]*proxy)}
+		return fleettest.Fixture{
+			Instance: func() fleet.Tier { return e.instance(t) },
+			Hang:     s.Pause, Unhang: s.Resume, Stop: s.Kill, Start: s.Restart,
+			CutOff:   func(t fleet.Tier) { e.proxy(t).cutOff() },
+			Mend:     func(t fleet.Tier) { e.proxy(t).mend() },
+			Deafen:   func(t fleet.Tier) { e.proxy(t).deaf.Store(true) },
+			Commands: e.commands,
+			Deadline: deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
+			Must: rowsBut("MasterFailsOver", "ClientClockWrong"), Report: report(t, engine),
+		}
+	})
+}
+
+// rowsBut are the suite's rows without those that cannot be run here.
+func rowsBut(not ...string) (rows []string) {
+	for _, r := range fleettest.Rows() {
+		if !slices.Contains(not, r) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func report(t *testing.T, engine string) func(fleettest.Measured) {
+	return func(m fleettest.Measured) {
+		note(engine, m)
+		if m.NotRun == "" {
+			t.Logf("%d instances, %d of %d loads, %v of %v, %d commands", m.Instances, m.Loads, m.MostLoads, m.Longest, m.Limit, m.Commands)
+		}
+	}
+}
+
+func TestFleetOnRedis(t *testing.T) { runSingle(t, "one", redistest.Redis(t)) }
+
+func TestFleetOnValkey(t *testing.T) {
+	path := redistest.Valkey()
+	if path == "" {
+		t.Skip("there is no valkey-server, which is not to be had everywhere")
+	}
+	runSingle(t, "valkey", path)
+}
+
+func TestFleetOnACluster(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, 3, 15*time.Second)
+	fleettest.Run(t, func(t *testing.T) fleettest.Fixture {
+		return fleettest.Fixture{
+			Instance: func() fleet.Tier { return instance(t, inCluster(c)) },
+			Hang:     func() { each(c.All(), (*redistest.Server).Pause) },
+			Unhang:   func() { each(c.All(), (*redistest.Server).Resume) },
+			Stop:     func() { each(c.All(), (*redistest.Server).Kill) },
+			Start:    func() { each(c.All(), (*redistest.Server).Restart); c.AwaitOK() },
+			Failover: c.Failover,
+			Deadline: deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
+			Must:   rowsBut("WakeUpLost", "InstanceCutOff", "ClientClockWrong"),
+			Report: report(t, "cluster"),
+		}
+	})
+}
+
+func each(all []*redistest.Server, fn func(*redistest.Server)) {
+	for _, s := range all {
+		fn(s)
+	}
+}

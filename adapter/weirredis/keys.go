@@ -1,0 +1,143 @@
+package weirredis
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// All keys of the engine that belong to one fleet.Key have the same part in
+// braces, by which a Cluster puts them in one slot:
+//
+//	weir:s:{namespace/name}            state: fence register, lease, cooling
+//	weir:e:{namespace/name}            entry
+//	weir:m:{namespace/name}            limit
+//	weir:p:{namespace/name}:c:17       push: changed, with the fence
+//	weir:p:{namespace/name}:r:17       push: removed
+//	weir:p:{namespace/name}:l:17       push: released
+//	weir:t:{|namespace}                notes of invalidations by tag
+//	weir:p:{|namespace}:t:17:tag       push: tagged, with the number
+//
+// Names are any bytes. What could be taken for a part of the frame, and what is
+// not printable, is written as %XX, so that no two names look alike. A namespace
+// has its slashes escaped, too, so the first one in braces ends it.
+
+const (
+	inName      = "%{}\"\\"
+	inNamespace = inName + "/|"
+)
+
+// appendEscaped appends s with the bytes of special, and all that are not
+// printable ASCII, as %XX.
+func appendEscaped(b []byte, s, special string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c > '~' || strings.IndexByte(special, c) >= 0 {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+			continue
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// unescape undoes appendEscaped. It reports false for what that does not write.
+func unescape(s string) (string, bool) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, true
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if len(s)-i < 3 {
+			return "", false
+		}
+		c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b = append(b, byte(c))
+		i += 2
+	}
+	return string(b), true
+}
+
+// keyTag is the part in braces for a key, with them.
+func keyTag(k fleet.Key) string {
+	b := make([]byte, 0, len(k.Namespace)+len(k.Name)+3)
+	b = appendEscaped(append(b, '{'), k.Namespace, inNamespace)
+	b = appendEscaped(append(b, '/'), k.Name, inName)
+	return string(append(b, '}'))
+}
+
+// namespaceTag is that for a whole namespace. It has no slash.
+func namespaceTag(namespace string) string {
+	return string(append(appendEscaped([]byte("{|"), namespace, inNamespace), '}'))
+}
+
+// Kinds of pushes, as in the names above. The scripts write them.
+const (
+	pushChanged  = "c"
+	pushRemoved  = "r"
+	pushReleased = "l"
+	pushTagged   = "t"
+)
+
+// A push is what the name of a key tells.
+type push struct {
+	kind      string
+	namespace string
+	name      string // of the key, or the tag
+	number    uint64 // the fence, or the invalidation's number
+}
+
+// parsePush reads the name of a key, without the prefix up to "p:". It reports
+// false for one that the scripts do not write.
+func parsePush(s string) (p push, ok bool) {
+	place, rest, ok := strings.Cut(s, "}:")
+	if !ok || !strings.HasPrefix(place, "{") {
+		return push{}, false
+	}
+	kind, number, ok := strings.Cut(rest, ":")
+	if !ok {
+		return push{}, false
+	}
+	p.kind = kind
+	space, name, isKey := strings.Cut(place[1:], "/")
+	switch {
+	case kind == pushTagged:
+		if space, ok = strings.CutPrefix(space, "|"); isKey || !ok {
+			return push{}, false
+		}
+		if number, name, ok = strings.Cut(number, ":"); !ok {
+			return push{}, false
+		}
+	case !isKey || kind != pushChanged && kind != pushRemoved && kind != pushReleased:
+		return push{}, false
+	}
+	var err error
+	if p.number, err = strconv.ParseUint(number, 10, 64); err != nil {
+		return push{}, false
+	}
+	var okSpace, okName bool
+	p.namespace, okSpace = unescape(space)
+	p.name, okName = unescape(name)
+	return p, okSpace && okName
+}
+
+// tell calls the method of w that p is about.
+func (p push) tell(w fleet.Watcher) {
+	switch p.kind {
+	case pushChanged, pushRemoved:
+		w.Changed(p.name, p.number, p.kind == pushRemoved)
+	case pushReleased:
+		w.Released(p.name)
+	case pushTagged:
+		w.Tagged(p.name, p.number)
+	}
+}

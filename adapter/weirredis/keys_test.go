@@ -1,0 +1,74 @@
+package weirredis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+var oddNames = []string{"", "a", "/", "|", "|a", "a/b", "{", "}", "{}", "}:", "%", "%2", "%25", "%2F", "a b", "\x00", "\xff", "ü", ":c:1", "{|ns}", "\"\\", strings.Repeat("}", 100)}
+
+// FuzzPush: what a script names is what is told, whatever the names are, and the
+// place in braces is one that a Cluster finds.
+func FuzzPush(f *testing.F) {
+	for i, a := range oddNames {
+		f.Add(a, oddNames[(i+7)%len(oddNames)], uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, namespace, name string, number uint64) {
+		places := map[string]string{ // kind: how the script names it
+			pushChanged:  keyTag(fleet.Key{Namespace: namespace, Name: name}) + fmt.Sprintf(":c:%d", number),
+			pushRemoved:  keyTag(fleet.Key{Namespace: namespace, Name: name}) + fmt.Sprintf(":r:%d", number),
+			pushReleased: keyTag(fleet.Key{Namespace: namespace, Name: name}) + fmt.Sprintf(":l:%d", number),
+			pushTagged:   namespaceTag(namespace) + fmt.Sprintf(":t:%d:", number) + string(appendEscaped(nil, name, inName)),
+		}
+		for kind, s := range places {
+			got, ok := parsePush(s)
+			if want := (push{kind: kind, namespace: namespace, name: name, number: number}); !ok || got != want {
+				t.Errorf("parsePush(%q) = %+v, %v; want %+v", s, got, ok, want)
+			}
+			if open, end := strings.IndexByte(s, '{'), strings.IndexByte(s, '}'); open != 0 || end < 2 || strings.Count(s, "{") != 1 || strings.Count(s, "}") != 1 {
+				t.Errorf("%q: the braces are not one pair around something", s)
+			}
+		}
+	})
+}
+
+// FuzzParsePush: no name of a key makes it fail, and what it takes has a name
+// that says the same.
+func FuzzParsePush(f *testing.F) {
+	for _, s := range []string{"", "{", "{}", "{a/b}", "{a/b}:c:1", "{|a}:t:1:b", "{a/b}:t:1:b", "{|a}:c:1", "{a/b}:x:1", "{a/b}:c:-1", "{a/b%}:c:1", "{a%4/b}:c:1", "{a%zz/b}:c:1", "{|a}:t:1", "{a}:t:1:b", "{a/b}:c:99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, ok := parsePush(s)
+		if !ok {
+			return
+		}
+		again := keyTag(fleet.Key{Namespace: p.namespace, Name: p.name}) + fmt.Sprintf(":%s:%d", p.kind, p.number)
+		if p.kind == pushTagged {
+			again = namespaceTag(p.namespace) + fmt.Sprintf(":t:%d:", p.number) + string(appendEscaped(nil, p.name, inName))
+		}
+		if q, ok := parsePush(again); !ok || q != p {
+			t.Errorf("parsePush(%q) = %+v, and of the name for that %+v, %v", s, p, q, ok)
+		}
+	})
+}
+
+// No two keys have one place.
+func TestKeysAreInjective(t *testing.T) {
+	seen := make(map[string]string)
+	note := func(tag, what string) {
+		if was, ok := seen[tag]; ok {
+			t.Errorf("%s and %s are both %q", was, what, tag)
+		}
+		seen[tag] = what
+	}
+	for _, namespace := range oddNames {
+		note(namespaceTag(namespace), fmt.Sprintf("namespace %q", namespace))
+		for _, name := range oddNames {
+			note(keyTag(fleet.Key{Namespace: namespace, Name: name}), fmt.Sprintf("key %q in %q", name, namespace))
+		}
+	}
+}

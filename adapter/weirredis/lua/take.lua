@@ -1,0 +1,27 @@
+-- Take: permits by the generic cell rate algorithm, in the form of ITU-T I.371
+-- that is called the continuous-state leaky bucket. A permit fills the bucket
+-- by `per`; in each nanosecond `permits` leak; it holds `burst` times `per`.
+-- These are whole numbers: nothing is rounded while they are below 2^53, and
+-- beyond by less than a permit's 10^-9.
+-- KEYS: the bucket. ARGV: permits, per in nanoseconds, burst, permits wanted.
+-- Returns the permits taken, and in microseconds how long until there is one.
+local now = clock()
+local permits, per, burst, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local level, at, was = unpack(redis.call('HMGET', KEYS[1], 'x', 'at', 'per'))
+level, at, was = tonumber(level or 0), tonumber(at or now), tonumber(was or per)
+
+-- A clock that was set back leaks nothing. Another rate keeps the permits.
+level = math.max(0, level - math.max(0, now - at) * 1000 * permits)
+if was ~= per then
+  level = math.ceil(level / was * per)
+end
+
+local room = burst * per - level
+local taken = math.max(0, math.min(want, math.floor(room / per)))
+level = level + taken * per
+redis.call('HSET', KEYS[1], 'x', string.format('%.17g', level), 'at', text(now), 'per', text(per))
+redis.call('PEXPIRE', KEYS[1], text(math.ceil(level / permits / 1000000) + 1))
+if taken == 0 then
+  return {0, math.ceil((per - room) / permits / 1000)}
+end
+return {taken, 0}

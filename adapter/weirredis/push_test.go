@@ -1,0 +1,317 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/adapter/weirredis"
+	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
+	"github.com/weir-go/weir/fleet"
+)
+
+// trackers are the ids of the connections of s that track.
+func trackers(s *redistest.Server) (ids []string) {
+	for line := range strings.Lines(s.Text("CLIENT", "LIST")) {
+		m := trackerLine.FindStringSubmatch(line)
+		if m != nil && strings.Contains(m[2], "B") { // broadcast
+			ids = append(ids, m[1])
+		}
+	}
+	return ids
+}
+
+var trackerLine = regexp.MustCompile(`^id=(\d+) .* name=weir .* flags=(\w+) `)
+
+// Everything that happens to a key is told to all, who has done it too, and
+// nothing else.
+func TestPushes(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	a, b := open(t, s), open(t, s)
+	other := open(t, s, func(o *weirredis.Options) { o.Prefix = "weir2" })
+	recorders := []*recorder{watch(t, a, "ns"), watch(t, b, "ns")}
+	silent := []*recorder{watch(t, b, "ns2"), watch(t, other, "ns")}
+	k := key("k")
+	tell := func(format string, args ...any) {
+		t.Helper()
+		for _, r := range recorders {
+			r.next(t, fmt.Sprintf(format, args...))
+		}
+	}
+
+	fence := granted(t, a, k)
+	settle(t, a, k, fence, fleet.Outcome{Entry: entry("v")}, true)
+	tell("changed %q %d false", "k", fence)
+	fence = write(t, a, k, fleet.Write{Expire: true})
+	tell("changed %q %d false", "k", fence)
+	fence = granted(t, a, k)
+	settle(t, a, k, fence, fleet.Outcome{}, true)
+	tell("released %q", "k")
+	fence = granted(t, a, k)
+	settle(t, a, k, fence, fleet.Outcome{Cool: time.Millisecond, Remove: true}, true)
+	released := fmt.Sprintf("released %q", "k")
+	removed := fmt.Sprintf("changed %q %d true", "k", fence)
+	for _, r := range recorders { // one message of the server's: in the order of names
+		r.next(t, released)
+		r.next(t, removed)
+	}
+	fence = write(t, b, k, fleet.Write{})
+	tell("changed %q %d true", "k", fence)
+	seq, err := b.InvalidateTags(t.Context(), "ns", []string{"x", ""}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell("tagged %q %d", "", seq)
+	tell("tagged %q %d", "x", seq)
+	settle(t, a, k, 1, fleet.Outcome{Entry: entry("late")}, false)
+	acquire(t, a, k, fleet.Ask{})
+	write(t, a, fleet.Key{Namespace: "last", Name: "k"}, fleet.Write{})
+	for _, r := range silent {
+		select {
+		case got := <-r.told:
+			t.Errorf("another's Watcher was told %q; want nothing", got)
+		default:
+		}
+	}
+	if keys := s.Texts("KEYS", "*:p:*"); len(keys) != 0 {
+		t.Errorf("keys of pushes that were left: %q; want none", keys)
+	}
+}
+
+// No call is made after stop, whatever comes.
+func TestWatchStops(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s)
+	var stopped, late atomic.Bool
+	stop, err := tier.Watch("ns", changed(func() {
+		if stopped.Load() {
+			late.Store(true)
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for range 200 {
+				if _, err := tier.Write(t.Context(), key("k"), fleet.Write{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stop()
+	stopped.Store(true)
+	writers.Wait()
+	stop() // again
+	if late.Load() {
+		t.Error("a Watcher was called after stop had returned")
+	}
+}
+
+type changed func()
+
+func (c changed) Changed(string, uint64, bool) { c() }
+func (changed) Released(string)                {}
+func (changed) Tagged(string, uint64)          {}
+func (changed) Lost()                          {}
+func (changed) Reset()                         {}
+
+// The tracking connection comes back by itself, is told of, and tells again.
+func TestClientKill(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s, func(o *weirredis.Options) { o.PingInterval = time.Minute })
+	told := watch(t, tier, "ns")
+	for range 5 {
+		ids := trackers(s)
+		if len(ids) != 1 {
+			t.Fatalf("connections that track: %q; want one", ids)
+		}
+		s.Do("CLIENT", "KILL", "ID", ids[0])
+		told.await(t, "reset") // without a PING's being due
+		fence := write(t, tier, key("k"), fleet.Write{})
+		told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
+	}
+	s.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	told.await(t, "reset")
+	eventually(t, "commands to go through", func() bool {
+		_, err := tier.Tags(t.Context(), "ns", nil)
+		return err == nil
+	})
+}
+
+func TestFlushAllResets(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s, func(o *weirredis.Options) { o.PingInterval = time.Minute })
+	told := watch(t, tier, "ns")
+	for _, how := range []string{"FLUSHALL", "FLUSHDB"} {
+		fence := granted(t, tier, key("k"))
+		s.Do(how)
+		told.next(t, "reset")
+		settle(t, tier, key("k"), fence, fleet.Outcome{Entry: entry("of before")}, false)
+		if again := granted(t, tier, key("k")); again <= fence {
+			t.Errorf("fence = %d after %s; want more than %d", again, how, fence)
+		}
+		fence = write(t, tier, key("k"), fleet.Write{})
+		told.next(t, fmt.Sprintf("changed %q %d true", "k", fence))
+	}
+}
+
+// A server that hangs is noticed by the PING, and nobody waits longer than the
+// deadline, however many there are.
+func TestHang(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	const deadline = 200 * time.Millisecond
+	tier := open(t, s, func(o *weirredis.Options) { o.Breaker.Deadline = deadline })
+	told := watch(t, tier, "ns")
+	fence := granted(t, tier, key("k"))
+	s.Do("CONFIG", "RESETSTAT")
+	s.Pause()
+	const callers = 10_000
+	var longest atomic.Int64
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			begun := time.Now()
+			_, err := tier.Acquire(t.Context(), key(fmt.Sprint(i)), fleet.Ask{Lease: time.Minute})
+			if unavailable(err) {
+				failed.Add(1)
+			}
+			for d := int64(time.Since(begun)); ; {
+				was := longest.Load()
+				if d <= was || longest.CompareAndSwap(was, d) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	// The machine may be busy with other tests: three times the deadline.
+	if d := time.Duration(longest.Load()); failed.Load() != callers || d > 3*deadline*slow {
+		t.Errorf("%d of %d were told that the tier is unavailable, the last after %v; want all, within %v", failed.Load(), callers, d, deadline)
+	}
+	told.await(t, "lost")
+	s.Resume()
+	told.await(t, "reset")
+	eventually(t, "the tier to answer", func() bool {
+		ok, err := tier.Extend(t.Context(), key("k"), fence, time.Minute)
+		return ok && err == nil
+	})
+	fence = write(t, tier, key("k"), fleet.Write{})
+	told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
+	// Most callers had gone before their command was sent: it is not done late.
+	if n := s.Calls()["evalsha"]; n > 1000 {
+		t.Errorf("%d commands were done after the hang; want those that had been sent, a few hundred", n)
+	}
+}
+
+// An engine that was killed and comes back empty is used again.
+func TestRestartEmpty(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s)
+	told := watch(t, tier, "ns")
+	fence := granted(t, tier, key("k"))
+	s.Kill()
+	told.await(t, "lost")
+	if _, err := tier.Tags(t.Context(), "ns", nil); !unavailable(err) {
+		t.Errorf("Tags of a dead engine = %v; want unavailable", err)
+	}
+	s.Restart()
+	told.await(t, "reset")
+	eventually(t, "the tier to refuse the fence of before", func() bool {
+		ok, err := tier.Settle(t.Context(), key("k"), fence, fleet.Outcome{Entry: entry("late")})
+		return !ok && err == nil
+	})
+	if again := granted(t, tier, key("k")); again <= fence {
+		t.Errorf("fence = %d after the restart; want more than %d", again, fence)
+	}
+}
+
+// A service starts without its engine, and uses it once it is there.
+func TestStartsWithoutTheEngine(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	s.Kill()
+	begun := time.Now()
+	tier := open(t, s, func(o *weirredis.Options) { o.DialTimeout = time.Second })
+	if d := time.Since(begun); d > 2*time.Second {
+		t.Errorf("New took %v; want DialTimeout at most", d)
+	}
+	told := watch(t, tier, "ns")
+	told.await(t, "lost")
+	if _, err := tier.Acquire(t.Context(), key("k"), fleet.Ask{Lease: time.Minute}); !unavailable(err) {
+		t.Errorf("Acquire = %v; want unavailable", err)
+	}
+	s.Restart()
+	told.await(t, "reset")
+	eventually(t, "the tier to answer", func() bool {
+		_, err := tier.Write(t.Context(), key("k"), fleet.Write{})
+		return err == nil
+	})
+	fence := write(t, tier, key("k"), fleet.Write{})
+	told.await(t, fmt.Sprintf("changed %q %d true", "k", fence))
+}
+
+// A connection that ends while it is idle costs no command: the first one after a
+// restart goes through.
+func TestIdleConnectionEnds(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s, func(o *weirredis.Options) { o.Breaker.Failures = 1 << 20 })
+	told := watch(t, tier, "ns")
+	for range 5 {
+		write(t, tier, key("k"), fleet.Write{})
+		s.Restart()
+		told.await(t, "reset")
+		write(t, tier, key("k"), fleet.Write{})
+	}
+}
+
+// A black hole, as a firewall that has forgotten a connection, is noticed and
+// gone round.
+func TestSilentConnection(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	p := newProxy(t, s.Addr)
+	tier := open(t, s, func(o *weirredis.Options) {
+		o.Addresses = []string{p.addr()}
+		o.Breaker.Deadline = 200 * time.Millisecond
+	})
+	told := watch(t, tier, "ns")
+	p.silence() // connections that are there; new ones are good
+	told.await(t, "lost")
+	told.await(t, "reset")
+	eventually(t, "commands to go through", func() bool {
+		_, err := tier.Write(t.Context(), key("k"), fleet.Write{})
+		return err == nil
+	})
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s)
+	r := newRecorder()
+	stop, err := tier.Watch("ns", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tier.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := tier.Close(); err != nil {
+		t.Errorf("the second Close = %v", err)
+	}
+	stop()
+	if _, err := tier.Acquire(t.Context(), key("k"), fleet.Ask{Lease: time.Minute}); !unavailable(err) {
+		t.Errorf("Acquire after Close = %v; want unavailable", err)
+	}
+	if _, err := tier.Watch("ns", r); !unavailable(err) {
+		t.Errorf("Watch after Close = %v; want unavailable", err)
+	}
+	eventually(t, "the connections to end", func() bool {
+		return !strings.Contains(s.Text("CLIENT", "LIST"), "name=weir ")
+	})
+}

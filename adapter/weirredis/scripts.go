@@ -1,0 +1,71 @@
+package weirredis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/common.lua
+var common string
+
+//go:embed lua/acquire.lua
+var acquireLua string
+
+//go:embed lua/extend.lua
+var extendLua string
+
+//go:embed lua/settle.lua
+var settleLua string
+
+//go:embed lua/write.lua
+var writeLua string
+
+//go:embed lua/invalidate.lua
+var invalidateLua string
+
+//go:embed lua/take.lua
+var takeLua string
+
+// The scripts, one for each operation.
+var (
+	acquireScript    = newScript(acquireLua)
+	extendScript     = newScript(extendLua)
+	settleScript     = newScript(settleLua)
+	writeScript      = newScript(writeLua)
+	invalidateScript = newScript(invalidateLua)
+	takeScript       = newScript(takeLua)
+)
+
+// A script is run by its hash, and sent whole to a server that does not know it.
+type script struct{ text, hash string }
+
+func newScript(body string) *script {
+	s := &script{text: common + "\n" + body}
+	sum := sha1.Sum([]byte(s.text)) // which is how the engine names it
+	s.hash = hex.EncodeToString(sum[:])
+	return s
+}
+
+// run sends one command, and a second one where the first was refused for want
+// of the script: nothing has happened then. That is its difference to rueidis'
+// Lua: if the caller has gone meanwhile, the second is not sent.
+func (s *script) run(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
+	n := int64(len(keys))
+	r := c.Do(context.Background(), c.B().Evalsha().Sha1(s.hash).Numkeys(n).Key(keys...).Arg(args...).Build())
+	if err, ok := rueidis.IsRedisErr(r.Error()); !ok || !err.IsNoScript() || ctx.Err() != nil {
+		return r
+	}
+	return c.Do(context.Background(), c.B().Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build())
+}
+
+func decimal[N int | int64 | uint64](n N) string {
+	if n < 0 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}

@@ -1,0 +1,91 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
+	"github.com/weir-go/weir/fleet"
+)
+
+func take(t testing.TB, m fleet.Meter, k fleet.Key, r fleet.Rate, n int) fleet.Taken {
+	t.Helper()
+	got, err := m.Take(t.Context(), k, r, n)
+	if err != nil {
+		t.Fatalf("Take(%q, %+v, %d) = %v", k, r, n, err)
+	}
+	return got
+}
+
+func TestTake(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tier := open(t, s)
+	k, hourly := key("k"), fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}
+	for _, test := range []struct{ n, want int }{{1, 1}, {4, 4}, {100, 5}, {1, 0}, {100, 0}} {
+		got := take(t, tier, k, hourly, test.n)
+		if got.Permits != test.want {
+			t.Errorf("Take(%d) = %d permits; want %d", test.n, got.Permits, test.want)
+		}
+		if none := test.want == 0; none != (got.RetryAfter > 0) || got.RetryAfter > time.Hour {
+			t.Errorf("Take(%d) = %+v; want RetryAfter only without a permit, an hour at most", test.n, got)
+		}
+	}
+	// Another rate keeps what was taken: none of twice the burst is left, and
+	// then half of it.
+	twice := fleet.Rate{Permits: 1, Per: time.Minute, Burst: 20}
+	if got := take(t, tier, k, twice, 100); got.Permits != 10 {
+		t.Errorf("Take with a burst of 20 after 10 = %d; want 10", got.Permits)
+	}
+	// What leaks is by the clock: a permit each millisecond.
+	quick := fleet.Rate{Permits: 1000, Per: time.Second, Burst: 5}
+	begun, sum := time.Now(), 0
+	for time.Since(begun) < 300*time.Millisecond {
+		got := take(t, tier, key("quick"), quick, 3)
+		sum += got.Permits
+		if got.Permits == 0 {
+			<-time.After(got.RetryAfter)
+		}
+	}
+	if most := 5 + int(time.Since(begun)/time.Millisecond) + 1; sum > most || sum < 200 {
+		t.Errorf("%d permits; want about 300, at most %d", sum, most)
+	}
+}
+
+// Never more than rate and burst allow, whoever takes how many at a time, at
+// rates whose permits are no whole number of microseconds, and at large ones.
+func TestTakeNeverTooMuch(t *testing.T) {
+	s := redistest.Start(t, redistest.Redis(t))
+	tiers := []fleet.Meter{open(t, s), open(t, s), open(t, s)}
+	rates := []fleet.Rate{
+		{Permits: 7, Per: 3 * time.Millisecond, Burst: 1}, {Permits: 3, Per: time.Second, Burst: 2},
+		{Permits: 1e6, Per: time.Second, Burst: 10}, {Permits: 1, Per: 333 * time.Microsecond, Burst: 3},
+		{Permits: 1e9, Per: 24 * time.Hour, Burst: 1e6}, {Permits: 5000, Per: time.Minute, Burst: 1 << 30},
+		{Permits: 2, Per: time.Nanosecond, Burst: 100}, {Permits: 1, Per: 1<<63 - 1, Burst: 50},
+	}
+	var all sync.WaitGroup
+	for i, r := range rates {
+		var sum atomic.Int64
+		all.Go(func() {
+			begun := time.Now()
+			var takers sync.WaitGroup
+			for _, m := range tiers {
+				takers.Go(func() {
+					for range 200 {
+						sum.Add(int64(take(t, m, key(fmt.Sprint(i)), r, 1+rand.IntN(2*min(r.Burst, 1000))).Permits))
+					}
+				})
+			}
+			takers.Wait()
+			spent := time.Since(begun) + time.Microsecond // the engine's clock has whole ones
+			most := float64(r.Burst) + float64(spent)*float64(r.Permits)/float64(r.Per)
+			if got := sum.Load(); float64(got) > most || got < int64(min(r.Burst, 50)) {
+				t.Errorf("%+v: %d permits in %v; want at most %v", r, got, spent, most)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,48 @@
+package weirredis
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// A Tier is what the instances of a service share, on Redis or Valkey, behind a
+// breaker. It is safe for concurrent use. Make one with New.
+type Tier struct {
+	*fleet.Breaker // operations and State
+
+	engine *engine
+}
+
+var (
+	_ fleet.Tier  = (*Tier)(nil)
+	_ fleet.Meter = (*Tier)(nil)
+)
+
+// New returns a Tier. It waits for the first connection, at most DialTimeout; if
+// ctx ends before, it returns the cause. An engine that cannot be reached is no
+// error: the Tier is unavailable until it can, and goes on trying in the
+// background. What the engine says no to is an error, such as a wrong password.
+func New(ctx context.Context, o Options) (*Tier, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	e := newEngine(o)
+	if err := e.start(ctx); err != nil {
+		e.close()
+		return nil, fmt.Errorf("weirredis: connect: %w", err)
+	}
+	return &Tier{Breaker: fleet.WithBreaker(e, o.Breaker), engine: e}, nil
+}
+
+// Close ends all connections; watches are told nothing more. What is asked from
+// then on fails with an error that matches fleet.ErrUnavailable. It waits for
+// commands that are on their way, which takes up to twice the PingInterval where
+// the engine hangs. It may be called twice, and not from a Watcher.
+func (t *Tier) Close() error {
+	err := t.Breaker.Close()
+	t.engine.close()
+	return err
+}

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Fleet is what several proxies share. They must be configured alike.
+type Fleet struct {
+	Redis       Redis    `yaml:"redis" required:"true" help:"Where they share it: Redis 7 or newer, or Valkey."`
+	Namespace   string   `yaml:"namespace" default:"http" form:"name" gw:"Namespace" help:"Keeps apart what shares a Redis: proxies of one namespace must stand before the same upstreams."`
+	Deadline    Duration `yaml:"deadline" default:"75ms" min:"5ms" max:"10s" help:"For each question to Redis. After some that were missed the proxy goes on alone, and tries again now and then."`
+	Lease       Duration `yaml:"lease" default:"3s" min:"100ms" max:"1h" gw:"Lease" help:"How long a proxy that died in the middle of a call holds the others back."`
+	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"1s" max:"24h" gw:"MemoryCap" help:"How long a proxy's own copy is used before Redis is asked whether there is something newer: so late it may see a purge of which it was not told."`
+	Keep        Duration `yaml:"keep" default:"24h" min:"1s" max:"8760h" gw:"Keep" help:"How long an answer stays in Redis at most."`
+	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Up to which size a body goes into Redis. What is bigger each proxy fetches for itself."`
+	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What becomes of the routes' rates while Redis is away: open lets everybody in, closed answers 503, local_share gives each proxy its part. Required if a route has a rate: each is wrong for somebody."`
+	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"How many proxies there are at most. Required by local_share."`
+}
+
+// Redis says where it is, and who we are to it.
+type Redis struct {
+	Addresses    []string  `yaml:"addresses" required:"true" least:"1" form:"address" help:"Host and port: of the server, of some nodes of a Cluster, or of the Sentinels."`
+	Username     string    `yaml:"username,omitempty" form:"name" help:"Of the ACL. Without it the user is default. Needs password_file."`
+	PasswordFile string    `yaml:"password_file,omitempty" form:"file" help:"File with the password, one line."`
+	TLS          *RedisTLS `yaml:"tls,omitempty" help:"Speaks TLS. Without settings in it, by the system's roots and the name in the address."`
+	Cluster      bool      `yaml:"cluster" default:"false" help:"The addresses are nodes of a Redis or Valkey Cluster."`
+	Sentinel     *Sentinel `yaml:"sentinel,omitempty" help:"The addresses are Sentinels."`
+	Prefix       string    `yaml:"prefix" default:"weir" form:"name" help:"What the name of each key in Redis begins with."`
+}
+
+// RedisTLS says how Redis is verified, and who we are to it.
+type RedisTLS struct {
+	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the addresses'."`
+}
+
+// Sentinel says which master is asked for.
+type Sentinel struct {
+	Master       string `yaml:"master" required:"true" form:"name" help:"Its name, as the Sentinels know it."`
+	Username     string `yaml:"username,omitempty" form:"name" help:"For the Sentinels themselves. Needs password_file."`
+	PasswordFile string `yaml:"password_file,omitempty" form:"file" help:"File with the password for the Sentinels, one line."`
+}
+
+// A RedisAccess is what Redis says with the files that it names read.
+type RedisAccess struct {
+	Addresses                          []string
+	Username, Password                 string // never shown
+	TLS                                *tls.Config
+	Cluster                            bool
+	Master                             string // "" without Sentinels
+	SentinelUsername, SentinelPassword string // never shown
+	Prefix                             string
+	Deadline                           time.Duration
+}
+
+// Redis returns where the proxies share what they share, nil for nothing. It
+// reads files, and its error joins what is wrong with them.
+func (c *Config) Redis() (*RedisAccess, error) {
+	if c.Fleet == nil {
+		return nil, nil
+	}
+	r := c.Fleet.Redis
+	a := &RedisAccess{
+		Addresses: r.Addresses, Username: r.Username, Cluster: r.Cluster, Prefix: r.Prefix,
+		Deadline: time.Duration(c.Fleet.Deadline),
+	}
+	var errs [3]error
+	if r.PasswordFile != "" {
+		a.Password, errs[0] = readSecret(r.PasswordFile)
+	}
+	if s := r.Sentinel; s != nil {
+		a.Master, a.SentinelUsername = s.Master, s.Username
+		if s.PasswordFile != "" {
+			a.SentinelPassword, errs[1] = readSecret(s.PasswordFile)
+		}
+	}
+	if t := r.TLS; t != nil {
+		like := UpstreamTLS(*t)
+		a.TLS, errs[2] = like.tlsConfig()
+	}
+	for i, part := range []string{"password_file", "sentinel.password_file", "tls"} {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("fleet.redis.%s: %w", part, errs[i])
+		}
+	}
+	return a, errors.Join(errs[:]...)
+}
+
+// checkFleet finds what is wrong between the settings of the fleet.
+func (d *decoder) checkFleet(c *Config) {
+	if c.Fleet == nil {
+		return
+	}
+	r := c.Fleet.Redis
+	const at = "fleet.redis"
+	for i, a := range r.Addresses {
+		if host, _, err := net.SplitHostPort(a); err == nil && host == "" {
+			d.wrong(fmt.Sprintf("%s.addresses[%d]", at, i), a, "must have a host", "")
+		}
+	}
+	if len(r.Addresses) > 1 && !r.Cluster && r.Sentinel == nil && !d.faulty(at) {
+		d.wrong(at+".addresses", "", "must be one, unless they are of a cluster or of Sentinels", "")
+	}
+	if r.Cluster && r.Sentinel != nil {
+		d.wrong(at+".cluster", "true", "is not for Sentinels, which watch single masters", "")
+	}
+	d.checkPassword(c, at, r.Username, r.PasswordFile)
+	if s := r.Sentinel; s != nil {
+		d.checkPassword(c, at+".sentinel", s.Username, s.PasswordFile)
+	}
+	if t := r.TLS; t != nil {
+		d.checkClientTLS(c, at+".tls", UpstreamTLS(*t))
+	}
+	d.checkRateFailure(c)
+}
+
+// checkPassword checks who we say we are.
+func (d *decoder) checkPassword(c *Config, at, username, file string) {
+	path := at + ".password_file"
+	if username != "" && d.nodes[path] == nil {
+		d.wrong(path, "", "is missing: a username needs its password", "")
+	}
+	if file == "" {
+		return
+	}
+	if _, err := readSecret(file); err != nil {
+		d.complain(d.place(path), file, err)
+	} else if m := exposed(file); m != nil {
+		d.warn(c, path, file, m.problem)
+	}
+}
+
+// checkRateFailure checks that it is said what becomes of rates.
+func (d *decoder) checkRateFailure(c *Config) {
+	f := c.Fleet
+	const at = "fleet.rate_failure"
+	if f.RateFailure == "local_share" && f.Instances == 0 && !d.faulty("fleet.instances") {
+		d.wrong("fleet.instances", "", "is missing: with local_share say how many proxies there are at most", "")
+	}
+	if f.RateFailure != "" || d.nodes[at] != nil {
+		return
+	}
+	for i, r := range c.Routes {
+		if r.Rate != nil && r.Fleet {
+			d.wrong(at, "", fmt.Sprintf("is missing: routes[%d] has a rate, which all proxies keep together; say what becomes of it while Redis is away", i), "")
+			return
+		}
+	}
+}

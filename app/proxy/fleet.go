@@ -1,0 +1,151 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/weir-go/weir/adapter/weirredis"
+	"github.com/weir-go/weir/app/proxy/config"
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/gateway"
+)
+
+// redis are the Options for what the configuration says of the fleet, nil for
+// none.
+func redis(c *config.Config) (*weirredis.Options, error) {
+	a, err := c.Redis()
+	if a == nil || err != nil {
+		return nil, err
+	}
+	o := &weirredis.Options{
+		Addresses: a.Addresses, Cluster: a.Cluster, Username: a.Username, Password: a.Password, TLS: a.TLS,
+		Prefix: a.Prefix, ClientName: "weir-proxy", Breaker: fleet.BreakerOptions{Deadline: a.Deadline},
+	}
+	if a.Master != "" {
+		o.Sentinel = &weirredis.Sentinel{MasterSet: a.Master, Username: a.SentinelUsername, Password: a.SentinelPassword}
+	}
+	return o, nil
+}
+
+// fixedFleet is what of the fleet's configuration needs a restart, as text. It
+// has names of files, and nothing of what is in them.
+func fixedFleet(f *config.Fleet) string {
+	if f == nil {
+		return ""
+	}
+	fixed := *f
+	fixed.RateFailure, fixed.Instances = "", 0
+	text, err := json.Marshal(fixed)
+	if err != nil {
+		return err.Error() // there is nothing in it that cannot be written
+	}
+	return string(text)
+}
+
+// A crew is the proxy's part in a fleet. The zero crew is in none.
+type crew struct {
+	tier *weirredis.Tier // nil: in none
+	stop func()          // ends the watch
+}
+
+// enlist connects to what s says that is shared. A Redis that cannot be reached
+// is no fault: the proxy goes on alone until it can be. What it says no to is one.
+func (p *proxy) enlist(ctx context.Context, s *Settings) error {
+	if s.Fleet == nil || s.Gateway.Fleet == nil {
+		return nil
+	}
+	tier, err := weirredis.New(ctx, *s.Fleet)
+	if err != nil {
+		return &ConfigError{fmt.Errorf("fleet: %w", err)}
+	}
+	w := &watcher{p: p, where: strings.Join(s.Fleet.Addresses, ", ")}
+	stop, err := tier.Watch(s.Gateway.Fleet.Namespace, w)
+	if err != nil {
+		_ = tier.Close() // it has done nothing yet
+		return &ConfigError{fmt.Errorf("fleet: %w", err)}
+	}
+	if tier.State().Open {
+		w.Lost()
+	}
+	p.crew = crew{tier, stop}
+	s.Gateway.Fleet.Tier = tier
+	return nil
+}
+
+// rejoin puts the fleet that there is into a new configuration: only what it
+// says of rates can change.
+func (p *proxy) rejoin(s *Settings) {
+	was := p.settings.Gateway.Fleet
+	if was == nil {
+		s.Gateway.Fleet = nil
+		return
+	}
+	now := *was
+	if s.Gateway.Fleet != nil {
+		now.RateFailure, now.Instances = s.Gateway.Fleet.RateFailure, s.Gateway.Fleet.Instances
+	}
+	s.Gateway.Fleet, s.Fleet = &now, p.settings.Fleet
+}
+
+// discharge leaves the fleet, after the gateway has.
+func (c crew) discharge() {
+	if c.tier == nil {
+		return
+	}
+	c.stop()
+	_ = c.tier.Close() // there is nothing to be done about it
+}
+
+// summaryOf says in a few words what is shared where.
+func summaryOf(o *weirredis.Options, f *gateway.Fleet) string {
+	kind := "redis "
+	switch {
+	case o.Cluster:
+		kind = "redis cluster "
+	case o.Sentinel != nil:
+		kind = "redis " + o.Sentinel.MasterSet + ", by sentinels "
+	}
+	return kind + strings.Join(o.Addresses, ", ") + ", namespace " + f.Namespace
+}
+
+// A watcher has the log say when the proxy is on its own, and when it is not any
+// more.
+type watcher struct {
+	p     *proxy
+	where string
+
+	mu   sync.Mutex
+	lost bool // guarded by mu
+}
+
+var _ fleet.Watcher = (*watcher)(nil)
+
+func (*watcher) Changed(string, uint64, bool) {}
+func (*watcher) Released(string)              {}
+func (*watcher) Tagged(string, uint64)        {}
+
+// Lost is of fleet.Watcher.
+func (w *watcher) Lost() {
+	if w.turn(true) {
+		w.p.logger.Warn("the fleet is out of reach, going on alone", "redis", w.where)
+	}
+}
+
+// Reset is of fleet.Watcher.
+func (w *watcher) Reset() {
+	if w.turn(false) {
+		w.p.logger.Info("back in the fleet, what is in memory is checked", "redis", w.where)
+	}
+}
+
+// turn notes whether the fleet is lost, and reports whether that is news.
+func (w *watcher) turn(lost bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news := w.lost != lost
+	w.lost = lost
+	return news
+}

@@ -1,0 +1,424 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/member"
+)
+
+// The defaults of a Fleet.
+const (
+	DefaultLease       = 3 * time.Second
+	DefaultMemoryCap   = time.Minute
+	DefaultMaxKeep     = 24 * time.Hour
+	DefaultCooling     = 250 * time.Millisecond
+	DefaultCoolingMost = 10 * time.Second
+)
+
+// A Fleet lets a Guard share what it knows with those of other instances that
+// have the same Tier and Namespace: one load of a key for all of them, its value
+// or failure, and what is set or invalidated. See package fleet for how. All of
+// them must have the same source, and the same meaning of keys and values. The
+// zero Fleet is off.
+//
+// What Set, Invalidate and the like do is done for all when they return nil. What
+// the memories and the running loads of other instances have is dropped by a
+// push, a millisecond or so later. If that is lost without a trace, memory is
+// served for at most MemoryCap; where an instance is cut off from the Tier, until
+// the windows of the entry end. Where the Tier is not to be had each instance
+// goes on alone.
+//
+// A Guard with a Fleet watches the Tier until Close.
+type Fleet struct {
+	// Tier is what the fleet shares: a weirredis.Tier, or a fleet.Memory for the
+	// Guards of one process. Nil: there is no fleet.
+	Tier fleet.Tier
+
+	// Namespace keeps the keys of different Guards apart in the Tier. Empty:
+	// Options.Name. One of them is needed.
+	Namespace string
+
+	// Codec turns values into bytes. Nil: fleet.JSON.
+	Codec fleet.Codec
+
+	// Lease is how long an instance that is gone keeps others from loading its
+	// key. Who is there extends it, for as long as the load takes. Zero:
+	// DefaultLease. At least 10 ms, at most fleet.MaxLease.
+	Lease time.Duration
+
+	// MemoryCap is how long memory serves an entry without asking the Tier
+	// again, however long it is fresh. Zero: DefaultMemoryCap.
+	MemoryCap time.Duration
+
+	// MaxKeep is how long an entry stays in the Tier at most. Zero:
+	// DefaultMaxKeep.
+	MaxKeep time.Duration
+
+	// Cooling is how long nobody in the fleet loads a key again after a load of
+	// it has failed; its callers get the error, or a stale value. Zero:
+	// DefaultCooling, growing to DefaultCoolingMost. An Initial of None: it is
+	// loaded again at once, by one instance after another. Options.FailureMemo has
+	// no part in this: it is for the one instance.
+	Cooling Backoff
+
+	// CancelLost cancels a load whose lease was lost (this instance was paused,
+	// or the key written) with ErrLeaseLost. Otherwise it goes on for those who
+	// wait here, and is not kept.
+	CancelLost bool
+}
+
+func (f Fleet) withDefaults(name string) Fleet {
+	if f.Tier == nil {
+		return Fleet{}
+	}
+	f.Namespace = orDefault(f.Namespace, name)
+	if f.Codec == nil {
+		f.Codec = fleet.JSON{}
+	}
+	f.Lease = orDefault(f.Lease, DefaultLease)
+	f.MemoryCap = orDefault(f.MemoryCap, DefaultMemoryCap)
+	f.MaxKeep = orDefault(f.MaxKeep, DefaultMaxKeep)
+	if f.Cooling == (Backoff{}) {
+		f.Cooling = Backoff{Initial: DefaultCooling, Max: DefaultCoolingMost}
+	}
+	return f
+}
+
+const minLease = 10 * time.Millisecond
+
+// fleet checks what belongs to the Fleet.
+func (c *checks) fleet(o Options) {
+	f := o.Fleet
+	if f.Tier == nil {
+		c.that(f == (Fleet{}), "Options.Fleet.Tier", nil, "given with the other fields of Options.Fleet")
+		return
+	}
+	name := orDefault(f.Namespace, o.Name)
+	c.that(name != "" && len(name) <= fleet.MaxName, "Options.Fleet.Namespace", strconv.Quote(name), "given, here or as Options.Name, and at most "+strconv.Itoa(fleet.MaxName)+" bytes")
+	c.that(f.Lease == 0 || f.Lease >= minLease && f.Lease <= fleet.MaxLease, "Options.Fleet.Lease", f.Lease, "0 (the default), or from "+minLease.String()+" to "+fleet.MaxLease.String())
+	c.duration("Options.Fleet.MemoryCap", f.MemoryCap)
+	c.duration("Options.Fleet.MaxKeep", f.MaxKeep)
+	if f.Cooling.Initial != None {
+		c.backoff("Options.Fleet.Cooling", f.Cooling)
+	}
+	c.that(o.LoadTimeout >= 0, "Options.LoadTimeout", o.LoadTimeout, "0 (the default) or more with a Fleet, as a load that hangs would keep its lease")
+}
+
+// A team is a Guard's part in its fleet.
+type team[K comparable, V any] struct {
+	*member.Member
+	o     Fleet
+	names naming[K]
+
+	index map[string]K // guarded by the table's lock; of keys that may be in memory or loaded, where names has no way back
+	sweep int          // guarded by the table's lock: size of index at which it is swept
+}
+
+// joinFleet makes the Guard's team, if its Options have a Fleet.
+func (g *Guard[K, V]) joinFleet() error {
+	if g.o.Fleet.Tier == nil {
+		return nil
+	}
+	t := &team[K, V]{o: g.o.Fleet, names: namingOf(g.src.KeyString), index: make(map[string]K), sweep: minTagSweep}
+	g.team = t
+	g.flights.Splits = true
+	m, err := member.New(member.Options{
+		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.o.Codec.Name(),
+		Hooks: member.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Reset: g.demoteAll},
+	})
+	t.Member = m
+	return err
+}
+
+// A naming turns keys into names for the Tier, and back where it can.
+type naming[K comparable] struct {
+	name func(K) string
+	key  func(string) (K, bool) // nil: there is no way back
+}
+
+// namingOf returns the user's naming, or one for keys that are strings or
+// integers. Of others it has no name.
+func namingOf[K comparable](user func(K) string) naming[K] {
+	if user != nil {
+		return naming[K]{name: user}
+	}
+	switch kind := reflect.TypeFor[K]().Kind(); kind {
+	case reflect.String:
+		return naming[K]{
+			func(k K) string { return reflect.ValueOf(k).String() },
+			func(s string) (k K, ok bool) { reflect.ValueOf(&k).Elem().SetString(s); return k, true },
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return naming[K]{
+			func(k K) string { return strconv.FormatInt(reflect.ValueOf(k).Int(), 10) },
+			func(s string) (k K, ok bool) {
+				n, err := strconv.ParseInt(s, 10, 64)
+				v := reflect.ValueOf(&k).Elem()
+				if err != nil || v.OverflowInt(n) {
+					return k, false
+				}
+				v.SetInt(n)
+				return k, true
+			},
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return naming[K]{
+			func(k K) string { return strconv.FormatUint(reflect.ValueOf(k).Uint(), 10) },
+			func(s string) (k K, ok bool) {
+				n, err := strconv.ParseUint(s, 10, 64)
+				v := reflect.ValueOf(&k).Elem()
+				if err != nil || v.OverflowUint(n) {
+					return k, false
+				}
+				v.SetUint(n)
+				return k, true
+			},
+		}
+	}
+	return naming[K]{}
+}
+
+// sit takes a Seat for key. After it pushes of the key are heeded.
+func (g *Guard[K, V]) sit(key K) *member.Seat {
+	t := g.team
+	name := t.names.name(key)
+	if t.names.key == nil {
+		g.flights.Lock()
+		g.sweepIndexLocked()
+		t.index[name] = key
+		g.flights.Unlock()
+	}
+	return t.Sit(name)
+}
+
+// sweepIndexLocked forgets the names of keys that are neither in memory nor
+// loaded, if there are many. The table's lock must be held.
+func (g *Guard[K, V]) sweepIndexLocked() {
+	t := g.team
+	if len(t.index) < t.sweep {
+		return
+	}
+	for name, key := range t.index {
+		if _, held := g.store.GetEntryQuietly(key); !held && !t.Taken(name) {
+			delete(t.index, name)
+		}
+	}
+	t.sweep = max(minTagSweep, 2*len(t.index))
+}
+
+// keyLocked returns the key that has a name. The table's lock must be held.
+func (t *team[K, V]) keyLocked(name string) (K, bool) {
+	if t.names.key != nil {
+		return t.names.key(name)
+	}
+	key, ok := t.index[name]
+	return key, ok
+}
+
+// changedElsewhere is told of changes of keys by others.
+func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) {
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	key, ok := g.team.keyLocked(name)
+	if !ok {
+		return
+	}
+	// A load that began before is overtaken. One that only waits is not, but for
+	// all we know it has been answered already.
+	if f := g.flights.FindLocked(key); f != nil && f.Load().Fence < fence && (removed || f.Load().Fence > 0) {
+		g.flights.DetachLocked(key)
+	}
+	held, ok := g.store.GetEntryQuietly(key)
+	switch {
+	case !ok || held.Value.fence() >= fence:
+	case removed || held.Value.kind != kindValue || g.clearing > 0:
+		g.store.Invalidate(key)
+	default:
+		g.store.Set(key, held.Value.demoted(g.now()))
+	}
+}
+
+// taggedElsewhere is told of invalidations by tag by others.
+func (g *Guard[K, V]) taggedElsewhere(tag string) {
+	if tag == "" {
+		_ = g.clearHere() // closed: then nothing is loaded any more
+		return
+	}
+	_ = g.invalidateTags(tag) // as above
+}
+
+// demoteAll makes all that memory holds count as stale, since pushes may have
+// been missed: it is served only in place of an error.
+func (g *Guard[K, V]) demoteAll() {
+	const each = 256 // so that the lock is not held for long
+	var keys []K
+	demote := func() {
+		g.flights.Lock()
+		defer g.flights.Unlock()
+		for _, key := range keys {
+			held, ok := g.store.GetEntryQuietly(key)
+			switch {
+			case !ok:
+			case held.Value.kind != kindValue || g.clearing > 0:
+				g.store.Invalidate(key)
+			default:
+				g.store.Set(key, held.Value.demoted(g.now()))
+			}
+		}
+		keys = keys[:0]
+	}
+	for key := range g.store.Keys() {
+		if keys = append(keys, key); len(keys) == each {
+			demote()
+		}
+	}
+	demote()
+}
+
+// fence is that of the lease or write that e was made under, 0 without.
+func (e *entry[V]) fence() uint64 {
+	if e.extra == nil {
+		return 0
+	}
+	return e.extra.fence
+}
+
+// demoted returns a copy of e that is served only in place of an error.
+func (e *entry[V]) demoted(now instant) *entry[V] {
+	c := e.clone()
+	c.extra.memo = memo{}
+	c.freshUntil = min(e.freshUntil, now)
+	c.staleUntil = c.freshUntil
+	c.refreshFrom.Store(c.freshUntil)
+	return c
+}
+
+// capped ends what memory may serve of e at until, but in place of an error. e
+// must not be stored yet.
+func (e *entry[V]) capped(until instant) {
+	e.freshUntil = min(e.freshUntil, until)
+	e.staleUntil = max(e.freshUntil, min(e.staleUntil, until))
+	e.refreshFrom.Store(min(e.refreshFrom.Load(), e.freshUntil))
+}
+
+// share is what e, made now, is to others.
+func (t *team[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instant) (*fleet.Entry, error) {
+	v := fleet.Value{
+		TTL:    max(0, time.Duration(e.freshUntil-e.loadedAt)),
+		SWR:    time.Duration(e.staleUntil - e.freshUntil),
+		SIE:    time.Duration(e.errorUntil - e.freshUntil),
+		Cost:   time.Duration(e.took.nanoseconds()),
+		Weight: e.weight, TagSeq: tagSeq, Tags: tags, Codec: t.o.Codec.Name(),
+	}
+	if e.extra != nil {
+		v.Version = e.extra.version
+	}
+	var err error
+	if e.kind == kindNegative {
+		v.Kind, v.Data = fleet.KindNotFound, []byte(e.extra.err.Error())
+	} else if v.Data, err = t.o.Codec.Marshal(e.value); err != nil {
+		return nil, err
+	}
+	data, err := v.AppendBinary(nil)
+	// Those who wait for this load have until then to take it, fresh or not.
+	keep := max(time.Duration(e.errorUntil-now), t.o.Lease)
+	return &fleet.Entry{Data: data, Fresh: time.Duration(e.freshUntil - now), Keep: keep}, err
+}
+
+// received makes an entry of an answer that was asked for at the instant asked.
+// It returns nil if there is none that can be decoded.
+func (g *Guard[K, V]) received(a member.Answer, asked instant) *entry[V] {
+	v := a.Value
+	if v == nil {
+		return nil
+	}
+	e := &entry[V]{weight: max(v.Weight, 1), took: newLoadTime(int64(v.Cost)), extra: &extra{fence: a.Entry.Fence, version: v.Version}}
+	if v.Kind == fleet.KindNotFound {
+		e.kind, e.extra.err = kindNegative, remoteNotFound(v.Data)
+	} else if g.team.o.Codec.Unmarshal(v.Data, &e.value) != nil {
+		g.count.undecoded.Add(1)
+		return nil
+	}
+	for _, name := range v.Tags { // for who renews it; memory has tags of its own
+		e.extra.tags = append(e.extra.tags, &tag{name: name})
+	}
+	e.freshUntil = min(asked+int64(a.Entry.Fresh), horizon)
+	e.loadedAt = e.freshUntil - int64(v.TTL)
+	e.staleUntil = later(e.freshUntil, v.SWR)
+	e.errorUntil = max(e.staleUntil, later(e.freshUntil, v.SIE))
+	e.refreshFrom.Store(longAgo) // of a negative answer, see quick
+	if e.kind == kindValue {
+		e.refreshFrom.Store(refreshFrom(&g.o, e))
+	}
+	return e
+}
+
+// remoteNotFound is the error of a key that the source does not have, as another
+// instance was told.
+func remoteNotFound(text []byte) error {
+	if string(text) == ErrNotFound.Error() {
+		return ErrNotFound
+	}
+	return notFound{&fleet.RemoteError{Failure: fleet.Failure{Kind: ClassNotFound.String(), Text: string(text)}}}
+}
+
+// failure is what the fleet is told of a load that failed.
+func (t *team[K, V]) failure(err error, class Class) fleet.Outcome {
+	if class == ClassCanceled {
+		return fleet.Outcome{}
+	}
+	text := err.Error()
+	var p *PanicError
+	if errors.As(err, &p) {
+		text = fmt.Sprintf("weir: the load panicked: %v", p.Value) // the stack is of no use to others
+	}
+	return fleet.Outcome{
+		Failure: fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]},
+		Cool:    max(t.o.Cooling.Initial, 0), MaxCool: max(t.o.Cooling.Initial, t.o.Cooling.Max, 0),
+	}
+}
+
+// unshared tells others to load for themselves.
+func (t *team[K, V]) unshared() fleet.Outcome {
+	return fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Unshared}, Cool: t.o.Lease, MaxCool: t.o.Lease, Remove: true}
+}
+
+// writeInFleet changes keys for everybody, several at a time, and returns the
+// first error. Without a fleet it does nothing.
+func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write) error {
+	if g.team == nil || g.closed.Load() {
+		return nil
+	}
+	const atOnce = 64
+	errs, slots := make(chan error, len(keys)), make(chan struct{}, atOnce)
+	for _, key := range keys {
+		name := g.team.names.name(key)
+		slots <- struct{}{}
+		go func() { // ends within the Tier's deadline
+			_, err := g.team.Write(ctx, name, w)
+			<-slots
+			errs <- err
+		}()
+	}
+	var first error
+	for range keys {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// tagsInFleet invalidates tags for everybody. Without a fleet it does nothing.
+func (g *Guard[K, V]) tagsInFleet(ctx context.Context, tags ...string) error {
+	if g.team == nil || g.closed.Load() || len(tags) == 0 {
+		return nil
+	}
+	return g.team.InvalidateTags(ctx, tags...)
+}

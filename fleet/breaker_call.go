@@ -1,0 +1,147 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// run passes one operation to the Tier. late, if not nil, gets what comes when
+// the caller has gone.
+func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Context) (T, error), late func(T)) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	epoch, err := b.enter()
+	if err != nil {
+		return none, err
+	}
+	v, err := within(ctx, b.o.Deadline, call, late, b.left)
+	if err != nil && ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	if errors.Is(err, errMissed) {
+		err = &UnavailableError{Op: op, Err: err}
+	}
+	b.note(epoch, err)
+	if err != nil {
+		return none, err
+	}
+	return v, nil
+}
+
+// within runs call with a deadline, on a goroutine of its own: a call that
+// ignores its context must not hold the caller. left is called when it has returned.
+func within[T any](ctx context.Context, d time.Duration, call func(context.Context) (T, error), late func(T), left func()) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	inner, cancel := context.WithTimeoutCause(ctx, d, errMissed)
+	defer cancel()
+	done := make(chan answer, 1)
+	// Set by whoever comes first: the answer, or the caller's going. Atomic, as
+	// a lock would be held for nothing else.
+	var decided atomic.Bool
+	go func() { // ends with the call; MaxCalls bounds how many do not
+		var a answer
+		a.v, a.err = safely(inner, call)
+		if decided.CompareAndSwap(false, true) {
+			left()
+			done <- a
+			return
+		}
+		if a.err == nil && late != nil {
+			late(a.v)
+		}
+		left()
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-inner.Done():
+		if decided.CompareAndSwap(false, true) {
+			return a.v, context.Cause(inner)
+		}
+		a = <-done // sent already, or about to be
+	}
+	if a.err != nil && inner.Err() != nil && !errors.Is(a.err, ErrUnavailable) {
+		a.err = context.Cause(inner) // the Tier returned its context's
+	}
+	return a.v, a.err
+}
+
+// safely turns a panic into an error: on a goroutine of ours nobody else could.
+func safely[T any](ctx context.Context, call func(context.Context) (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &UnavailableError{Op: "panic", Err: fmt.Errorf("the tier panicked: %v", p)}
+		}
+	}()
+	return call(ctx)
+}
+
+// Acquire is of [Tier]. A lease that is granted when its caller has gone is given
+// back: nobody would load under it until it runs out.
+func (b *Breaker) Acquire(ctx context.Context, k Key, a Ask) (Answer, error) {
+	return run(ctx, b, "acquire", func(ctx context.Context) (Answer, error) {
+		return b.inner.Acquire(ctx, k, a)
+	}, func(late Answer) {
+		if late.Grant == Granted {
+			ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
+			defer cancel()
+			_, _ = safely(ctx, func(ctx context.Context) (bool, error) { // if it fails, the lease runs out
+				return b.inner.Settle(ctx, k, late.Fence, Outcome{})
+			})
+		}
+	})
+}
+
+// Extend is of [Tier].
+func (b *Breaker) Extend(ctx context.Context, k Key, fence uint64, d time.Duration) (bool, error) {
+	return run(ctx, b, "extend", func(ctx context.Context) (bool, error) {
+		return b.inner.Extend(ctx, k, fence, d)
+	}, nil)
+}
+
+// Settle is of [Tier].
+func (b *Breaker) Settle(ctx context.Context, k Key, fence uint64, o Outcome) (bool, error) {
+	return run(ctx, b, "settle", func(ctx context.Context) (bool, error) {
+		return b.inner.Settle(ctx, k, fence, o)
+	}, nil)
+}
+
+// Write is of [Tier].
+func (b *Breaker) Write(ctx context.Context, k Key, w Write) (uint64, error) {
+	return run(ctx, b, "write", func(ctx context.Context) (uint64, error) {
+		return b.inner.Write(ctx, k, w)
+	}, nil)
+}
+
+// Tags is of [Tier].
+func (b *Breaker) Tags(ctx context.Context, namespace string, tags []string) (TagState, error) {
+	return run(ctx, b, "tags", func(ctx context.Context) (TagState, error) {
+		return b.inner.Tags(ctx, namespace, tags)
+	}, nil)
+}
+
+// InvalidateTags is of [Tier].
+func (b *Breaker) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return run(ctx, b, "invalidate tags", func(ctx context.Context) (uint64, error) {
+		return b.inner.InvalidateTags(ctx, namespace, tags, keep)
+	}, nil)
+}
+
+// Take is of [Meter].
+func (b *Breaker) Take(ctx context.Context, k Key, r Rate, n int) (Taken, error) {
+	m, ok := b.inner.(Meter)
+	if !ok {
+		return Taken{}, errNotMeter
+	}
+	return run(ctx, b, "take", func(ctx context.Context) (Taken, error) {
+		return m.Take(ctx, k, r, n)
+	}, nil)
+}

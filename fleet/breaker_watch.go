@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// watchDeadline bounds how long the Tier may take to begin a watch, which may
+// need a connection of its own.
+const watchDeadline = 2 * time.Second
+
+// A breakerWatch is one Watcher behind a Breaker. What the Tier tells and what
+// the Breaker tells goes through one queue, so that it is told one after another.
+type breakerWatch struct {
+	namespace string
+	out       *watch
+	stop      func() // guarded by Breaker.mu; of the Tier's watch, nil without one
+	busy      bool   // guarded by Breaker.mu: one is being begun
+	gone      bool   // guarded by Breaker.mu
+}
+
+// forward is the Watcher that the Tier gets.
+type forward struct{ out *watch }
+
+var _ Watcher = forward{}
+
+func (f forward) Changed(name string, fence uint64, removed bool) {
+	f.out.add(event{kind: changed, name: name, number: fence, removed: removed})
+}
+func (f forward) Released(name string) { f.out.add(event{kind: released, name: name}) }
+func (f forward) Tagged(tag string, seq uint64) {
+	f.out.add(event{kind: tagged, name: tag, number: seq})
+}
+func (f forward) Lost()  { f.out.add(event{kind: lost}) }
+func (f forward) Reset() { f.out.add(event{kind: reset}) }
+
+// Watch is of [Tier]. If the engine is away it succeeds nevertheless: the breaker
+// opens, if it was not, and w is told Reset when the engine is there.
+func (b *Breaker) Watch(namespace string, w Watcher) (stop func(), err error) {
+	if err := checkNamespace(namespace); err != nil {
+		return nil, err
+	}
+	bw := &breakerWatch{namespace: strings.Clone(namespace), out: &watch{w: w}}
+	b.mu.Lock()
+	if b.over {
+		b.mu.Unlock()
+		return nil, &UnavailableError{Op: "breaker", Err: errClosed}
+	}
+	b.watches = append(b.watches, bw)
+	open := b.open
+	if open {
+		bw.out.add(event{kind: lost})
+	}
+	bw.busy = !open
+	b.mu.Unlock()
+	if open {
+		return func() { b.unwatch(bw) }, nil
+	}
+	switch err := b.subscribe(bw); {
+	case err == nil:
+	case errors.Is(err, ErrUnavailable), errors.Is(err, errMissed):
+		b.mu.Lock()
+		b.openLocked()
+		b.mu.Unlock()
+	default:
+		b.unwatch(bw)
+		return nil, err
+	}
+	return func() { b.unwatch(bw) }, nil
+}
+
+// subscribe begins the Tier's watch of bw, whose busy was set by the caller.
+func (b *Breaker) subscribe(bw *breakerWatch) error {
+	b.mu.Lock()
+	b.calls++
+	b.mu.Unlock()
+	stop, err := within(context.Background(), watchDeadline, func(context.Context) (func(), error) {
+		return b.inner.Watch(bw.namespace, forward{bw.out})
+	}, func(stop func()) { stop() }, b.left)
+	b.mu.Lock()
+	bw.busy = false
+	if err == nil && !bw.gone {
+		bw.stop, stop = stop, nil
+	}
+	b.mu.Unlock()
+	if err == nil && stop != nil {
+		stop()
+	}
+	return err
+}
+
+func (b *Breaker) unwatch(bw *breakerWatch) {
+	b.mu.Lock()
+	bw.gone = true
+	if i := slices.Index(b.watches, bw); i >= 0 {
+		b.watches = slices.Delete(b.watches, i, i+1)
+	}
+	stop := bw.stop
+	bw.stop = nil
+	b.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	bw.out.stop()
+}

@@ -1,0 +1,133 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/limit"
+)
+
+// A counter stands for the engine: in a service it is the tier that all
+// instances use.
+type counter struct {
+	mu   sync.Mutex
+	used map[fleet.Key]int
+	down bool
+}
+
+func (c *counter) Take(_ context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Taken, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return fleet.Taken{}, &fleet.UnavailableError{Op: "take", Err: errors.New("connection refused")}
+	}
+	n = min(n, r.Burst-c.used[k])
+	c.used[k] += n
+	if n == 0 {
+		return fleet.Taken{RetryAfter: time.Hour}, nil
+	}
+	return fleet.Taken{Permits: n}, nil
+}
+
+// Two instances share the quota of an API that is paid for: 12 calls at once,
+// and 10 an hour. As the quota must hold, nobody calls while the engine is away.
+func ExampleLimiter() {
+	engine := &counter{used: map[fleet.Key]int{}}
+	instance := func() *fleet.Limiter {
+		l, err := fleet.NewLimiter(engine, fleet.LimiterOptions{
+			Key: fleet.Key{Namespace: "limits", Name: "geocoder"},
+			Terms: fleet.Terms{
+				Name:      "geocoder",
+				Rate:      fleet.Rate{Permits: 10, Per: time.Hour, Burst: 12},
+				OnFailure: fleet.FailClosed,
+			},
+		})
+		if err != nil {
+			panic(err)
+		}
+		return l
+	}
+	a, b := instance(), instance()
+	defer a.Close()
+	defer b.Close()
+
+	in := 0
+	for range 20 {
+		for _, l := range []*fleet.Limiter{a, b} {
+			if _, err := l.TryAcquire(context.Background()); err == nil {
+				in++
+			}
+		}
+	}
+	fmt.Println(in, "of 40 were let in; one of the burst is what a lease may take up")
+
+	_, err := a.Acquire(context.Background()) // would wait, but not for an hour
+	var refusal *limit.Error
+	fmt.Println(errors.As(err, &refusal), refusal.Reason, refusal.RetryAfter > 50*time.Minute)
+	// Output:
+	// 11 of 40 were let in; one of the burst is what a lease may take up
+	// true rate exceeded true
+}
+
+// Each client has a rate of its own, at all instances together. While the engine
+// is away, each of four instances goes by a quarter of it.
+func ExampleKeyed() {
+	engine := &counter{used: map[fleet.Key]int{}}
+	clients, err := fleet.NewKeyed(engine, fleet.KeyedOptions{
+		Namespace: "clients",
+		Terms: fleet.Terms{
+			Rate:      fleet.Rate{Permits: 4, Per: time.Hour, Burst: 5},
+			OnFailure: fleet.FailLocalShare, Instances: 4,
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer clients.Close()
+
+	calls := func(client string) (in int) {
+		for range 10 {
+			if clients.Allow(context.Background(), client) == nil {
+				in++
+			}
+		}
+		return in
+	}
+	fmt.Println(calls("192.0.2.1"), calls("192.0.2.2"))
+
+	engine.mu.Lock()
+	engine.down = true
+	engine.mu.Unlock()
+	fmt.Println(calls("192.0.2.3"), clients.Stats().Outage)
+	// Output:
+	// 4 4
+	// 1 true
+}
+
+// An outage is told from a client that is over its limit: the first is ours
+// (503), the second is the client's (429).
+func ExampleOutageError() {
+	clients, err := fleet.NewKeyed(&counter{down: true}, fleet.KeyedOptions{
+		Terms: fleet.Terms{
+			Name:      "per-client",
+			Rate:      fleet.Rate{Permits: 10, Per: time.Second},
+			OnFailure: fleet.FailClosed,
+			Retry:     time.Minute,
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer clients.Close()
+
+	err = clients.Allow(context.Background(), "192.0.2.1")
+	fmt.Println(errors.Is(err, fleet.ErrUnavailable), errors.Is(err, limit.ErrLimited))
+	fmt.Println(err)
+	// Output:
+	// true true
+	// fleet: "per-client": the limit cannot be asked, retry after 200ms: fleet: take: the tier is unavailable: connection refused
+}

@@ -1,0 +1,292 @@
+package fleettest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// Faults is a Tier in front of another one, usually a [fleet.Memory], that fails
+// as engines do: one instance's connection. It has no deadline of its own; put
+// [fleet.WithBreaker] in front. The methods that make faults may be called at any
+// time.
+type Faults struct {
+	mu       sync.Mutex
+	inner    fleet.Tier       // guarded by mu
+	hung     chan struct{}    // guarded by mu: closed at Unhang; nil if not hung
+	cut      bool             // guarded by mu
+	deaf     bool             // guarded by mu
+	commands uint64           // guarded by mu
+	before   func(string)     // guarded by mu
+	watches  []*faultyWatcher // guarded by mu
+}
+
+var (
+	_ fleet.Tier  = (*Faults)(nil)
+	_ fleet.Meter = (*Faults)(nil)
+)
+
+// NewFaults returns a Faults without any.
+func NewFaults(t fleet.Tier) *Faults { return &Faults{inner: t} }
+
+// ErrFault is why a Faults is unavailable.
+var ErrFault = errors.New("fleettest: a fault was asked for")
+
+// Hang lets operations wait for Unhang, or for the end of their context.
+func (f *Faults) Hang() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hung == nil {
+		f.hung = make(chan struct{})
+	}
+}
+
+// Unhang ends Hang: operations that wait for it are done now.
+func (f *Faults) Unhang() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hung != nil {
+		close(f.hung)
+		f.hung = nil
+	}
+}
+
+// Cut makes operations fail at once, and tells Watchers Lost, and nothing more
+// until Mend.
+func (f *Faults) Cut() {
+	f.mu.Lock()
+	f.cut = true
+	all := slices.Clone(f.watches)
+	f.mu.Unlock()
+	for _, w := range all {
+		w.call(fleet.Watcher.Lost)
+	}
+}
+
+// Mend ends Cut and tells Watchers Reset.
+func (f *Faults) Mend() {
+	f.mu.Lock()
+	f.cut = false
+	all := slices.Clone(f.watches)
+	f.mu.Unlock()
+	for _, w := range all {
+		w.call(fleet.Watcher.Reset)
+	}
+}
+
+// Deafen makes what Watchers should be told vanish, without a word, or no
+// longer.
+func (f *Faults) Deafen(deaf bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaf = deaf
+}
+
+// Before has fn called before each operation, with its name; nil ends that. What
+// fn does to the Faults is felt by that operation.
+func (f *Faults) Before(fn func(op string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = fn
+}
+
+// Commands returns how many operations were asked for.
+func (f *Faults) Commands() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.commands
+}
+
+// Replace puts another Tier behind f, as when an engine restarts empty. Watchers
+// move to it; they are told Reset by Mend.
+func (f *Faults) Replace(t fleet.Tier) error {
+	f.mu.Lock()
+	f.inner = t
+	all := slices.Clone(f.watches)
+	f.mu.Unlock()
+	for _, w := range all {
+		w.stop()
+		stop, err := t.Watch(w.namespace, w)
+		if err != nil {
+			return err
+		}
+		w.stop = stop
+	}
+	return nil
+}
+
+// pass lets an operation through to the Tier behind, or says why not.
+func (f *Faults) pass(ctx context.Context, op string) (fleet.Tier, error) {
+	f.mu.Lock()
+	f.commands++
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		before(op)
+	}
+	f.mu.Lock()
+	hung := f.hung
+	f.mu.Unlock()
+	if hung != nil {
+		select {
+		case <-hung:
+		case <-ctx.Done():
+			return nil, &fleet.UnavailableError{Op: op, Err: context.Cause(ctx)}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut {
+		return nil, &fleet.UnavailableError{Op: op, Err: ErrFault}
+	}
+	return f.inner, nil
+}
+
+func (f *Faults) silent() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.deaf || f.cut
+}
+
+// Ping is for a Breaker's probe. It does not count as a command.
+func (f *Faults) Ping(ctx context.Context) error {
+	_, err := f.pass(ctx, "ping")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commands--
+	return err
+}
+
+// Acquire is of [fleet.Tier].
+func (f *Faults) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
+	t, err := f.pass(ctx, "acquire")
+	if err != nil {
+		return fleet.Answer{}, err
+	}
+	return t.Acquire(ctx, k, a)
+}
+
+// Extend is of [fleet.Tier].
+func (f *Faults) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
+	t, err := f.pass(ctx, "extend")
+	if err != nil {
+		return false, err
+	}
+	return t.Extend(ctx, k, fence, d)
+}
+
+// Settle is of [fleet.Tier].
+func (f *Faults) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
+	t, err := f.pass(ctx, "settle")
+	if err != nil {
+		return false, err
+	}
+	return t.Settle(ctx, k, fence, o)
+}
+
+// Write is of [fleet.Tier].
+func (f *Faults) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
+	t, err := f.pass(ctx, "write")
+	if err != nil {
+		return 0, err
+	}
+	return t.Write(ctx, k, w)
+}
+
+// Tags is of [fleet.Tier].
+func (f *Faults) Tags(ctx context.Context, namespace string, tags []string) (fleet.TagState, error) {
+	t, err := f.pass(ctx, "tags")
+	if err != nil {
+		return fleet.TagState{}, err
+	}
+	return t.Tags(ctx, namespace, tags)
+}
+
+// InvalidateTags is of [fleet.Tier].
+func (f *Faults) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	t, err := f.pass(ctx, "invalidate tags")
+	if err != nil {
+		return 0, err
+	}
+	return t.InvalidateTags(ctx, namespace, tags, keep)
+}
+
+// Take is of [fleet.Meter].
+func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Taken, error) {
+	t, err := f.pass(ctx, "take")
+	if err != nil {
+		return fleet.Taken{}, err
+	}
+	m, ok := t.(fleet.Meter)
+	if !ok {
+		return fleet.Taken{}, errors.ErrUnsupported
+	}
+	return m.Take(ctx, k, r, n)
+}
+
+// Watch is of [fleet.Tier].
+func (f *Faults) Watch(namespace string, w fleet.Watcher) (func(), error) {
+	t, err := f.pass(context.Background(), "watch")
+	if err != nil {
+		return nil, err
+	}
+	fw := &faultyWatcher{f: f, namespace: namespace, w: w, turn: make(chan struct{}, 1)}
+	if fw.stop, err = t.Watch(namespace, fw); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watches = append(f.watches, fw)
+	return func() { f.unwatch(fw) }, nil
+}
+
+func (f *Faults) unwatch(fw *faultyWatcher) {
+	f.mu.Lock()
+	f.watches = slices.DeleteFunc(f.watches, func(w *faultyWatcher) bool { return w == fw })
+	f.mu.Unlock()
+	fw.stop()
+	fw.turn <- struct{}{}
+	defer func() { <-fw.turn }()
+	fw.gone = true
+}
+
+// A faultyWatcher is between the Tier behind and a Watcher.
+type faultyWatcher struct {
+	f         *Faults
+	namespace string
+	w         fleet.Watcher
+	stop      func()
+
+	turn chan struct{} // has room for one: the call that is being made, so that they come one after another
+	gone bool          // under turn
+}
+
+func (w *faultyWatcher) call(fn func(fleet.Watcher)) {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	if !w.gone {
+		fn(w.w)
+	}
+}
+
+func (w *faultyWatcher) pass(fn func(fleet.Watcher)) {
+	if !w.f.silent() {
+		w.call(fn)
+	}
+}
+
+func (w *faultyWatcher) Changed(name string, fence uint64, removed bool) {
+	w.pass(func(to fleet.Watcher) { to.Changed(name, fence, removed) })
+}
+func (w *faultyWatcher) Released(name string) {
+	w.pass(func(to fleet.Watcher) { to.Released(name) })
+}
+func (w *faultyWatcher) Tagged(tag string, seq uint64) {
+	w.pass(func(to fleet.Watcher) { to.Tagged(tag, seq) })
+}
+func (w *faultyWatcher) Lost()  { w.pass(fleet.Watcher.Lost) }
+func (w *faultyWatcher) Reset() { w.pass(fleet.Watcher.Reset) }

@@ -1,0 +1,143 @@
+package fleettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/member"
+)
+
+// A source is what is loaded from: each load takes a while, and is counted.
+type source struct {
+	takes time.Duration
+	fail  atomic.Bool
+	loads atomic.Int64
+}
+
+var errSource = errors.New("the source is down")
+
+func (src *source) load() (string, error) {
+	n := src.loads.Add(1)
+	time.Sleep(src.takes)
+	if src.fail.Load() {
+		return "", errSource
+	}
+	return fmt.Sprint("load ", n), nil
+}
+
+// A node is one instance of a service: the protocol without a memory.
+type node struct {
+	s      *suite
+	tier   fleet.Tier
+	m      *member.Member
+	resets atomic.Int64
+}
+
+// nodes are n instances that watch the subtest's namespace.
+func (s *suite) nodes(n int) []*node {
+	all := make([]*node, n)
+	for i := range all {
+		all[i] = s.node(s.f.Instance())
+	}
+	return all
+}
+
+func (s *suite) node(t fleet.Tier) *node {
+	s.Helper()
+	n := &node{s: s, tier: t}
+	var err error
+	n.m, err = member.New(member.Options{
+		Tier: t, Namespace: s.namespace, Lease: s.f.Lease, Keep: time.Hour, Codec: "test",
+		Hooks: member.Hooks{Reset: func() { n.resets.Add(1) }},
+	})
+	if err != nil {
+		s.Fatalf("member.New = %v; want nil", err)
+	}
+	s.Cleanup(func() { _ = n.m.Close(context.Background()) })
+	return n
+}
+
+// value is what a node stores.
+func value(text string, seq uint64) fleet.Outcome {
+	v := fleet.Value{TTL: time.Minute, Codec: "test", Data: []byte(text), TagSeq: seq}
+	data, err := v.AppendBinary(nil)
+	if err != nil {
+		panic(err) // its durations are not negative
+	}
+	return fleet.Outcome{Entry: &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Hour}}
+}
+
+// get is a Guard's get of the key "k": it loads under a lease, waits for who
+// does, or loads on its own without the engine.
+func (n *node) get(src *source) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	seat := n.m.Sit("k")
+	defer seat.Leave()
+	var joined uint64
+	for {
+		a, err := seat.Ask(ctx, fleet.Ask{Joined: joined})
+		switch {
+		case errors.Is(err, fleet.ErrUnavailable):
+			return src.load()
+		case err != nil:
+			return "", err
+		case a.Grant == fleet.Fresh:
+			return string(a.Value.Data), nil
+		case a.Grant == fleet.Cooling:
+			return "", &fleet.RemoteError{Failure: a.Failure}
+		case a.Grant == fleet.Granted:
+			return n.load(seat.Hold(a.Fence, nil), src)
+		}
+		joined = a.Fence
+		if err := seat.Await(ctx, a.Remaining); err != nil {
+			return "", err
+		}
+	}
+}
+
+func (n *node) load(l *member.Lease, src *source) (string, error) {
+	seq := n.m.TagSeq()
+	text, err := src.load()
+	o := failed(fmt.Sprint(err), 10*n.s.f.Lease, 10*n.s.f.Lease)
+	if err == nil {
+		o = value(text, seq)
+	}
+	_, _ = l.Settle(o) // refused, or not heard: the value is for this caller
+	return text, err
+}
+
+// all has each node get the key, once, and measures.
+func (m *Measured) all(nodes []*node, src *source) (texts []string, errs []error) {
+	texts, errs = make([]string, len(nodes)), make([]error, len(nodes))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() {
+			start := time.Now()
+			text, err := n.get(src)
+			mu.Lock()
+			defer mu.Unlock()
+			texts[i], errs[i] = text, err
+			m.Longest = max(m.Longest, time.Since(start))
+		})
+	}
+	wg.Wait()
+	m.Instances, m.Loads = len(nodes), int(src.loads.Load())
+	return texts, errs
+}
+
+// same wants that all were given this, and no error.
+func (s *suite) same(texts []string, errs []error, want string) {
+	s.Helper()
+	for i, text := range texts {
+		if text != want || errs[i] != nil {
+			s.Errorf("instance %d has %q, %v; want %q, nil", i, text, errs[i], want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// acquire asks for a key, with a lease of a minute unless a has one.
+func (s *suite) acquire(t fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answer {
+	s.Helper()
+	if a.Lease == 0 {
+		a.Lease = time.Minute
+	}
+	ans, err := t.Acquire(context.Background(), k, a)
+	if err != nil {
+		s.Fatalf("Acquire(%.80q) = %v; want nil", k.Name, err)
+	}
+	return ans
+}
+
+// grant is acquire, and wants a lease. It returns its fence.
+func (s *suite) grant(t fleet.Tier, k fleet.Key, a fleet.Ask) uint64 {
+	s.Helper()
+	ans := s.acquire(t, k, a)
+	if ans.Grant != fleet.Granted {
+		s.Fatalf("Acquire(%.80q, %+v) = %v; want granted", k.Name, a, ans.Grant)
+	}
+	return ans.Fence
+}
+
+// expect is acquire, and wants this answer.
+func (s *suite) expect(t fleet.Tier, k fleet.Key, a fleet.Ask, want fleet.Grant) fleet.Answer {
+	s.Helper()
+	ans := s.acquire(t, k, a)
+	if ans.Grant != want {
+		s.Errorf("Acquire(%.80q, %+v) = %v; want %v", k.Name, a, ans.Grant, want)
+	}
+	return ans
+}
+
+// settle wants a Settle to be taken, or refused.
+func (s *suite) settle(t fleet.Tier, k fleet.Key, fence uint64, o fleet.Outcome, want bool) {
+	s.Helper()
+	if ok, err := t.Settle(context.Background(), k, fence, o); ok != want || err != nil {
+		s.Errorf("Settle(%.80q, %d) = %v, %v; want %v, nil", k.Name, fence, ok, err, want)
+	}
+}
+
+func (s *suite) extend(t fleet.Tier, k fleet.Key, fence uint64, d time.Duration, want bool) {
+	s.Helper()
+	if ok, err := t.Extend(context.Background(), k, fence, d); ok != want || err != nil {
+		s.Errorf("Extend(%.80q, %d) = %v, %v; want %v, nil", k.Name, fence, ok, err, want)
+	}
+}
+
+func (s *suite) write(t fleet.Tier, k fleet.Key, w fleet.Write) uint64 {
+	s.Helper()
+	fence, err := t.Write(context.Background(), k, w)
+	if err != nil {
+		s.Fatalf("Write(%.80q) = %v; want nil", k.Name, err)
+	}
+	return fence
+}
+
+func (s *suite) invalidate(t fleet.Tier, namespace string, tags ...string) uint64 {
+	s.Helper()
+	seq, err := t.InvalidateTags(context.Background(), namespace, tags, time.Hour)
+	if err != nil {
+		s.Fatalf("InvalidateTags(%.80q) = %v; want nil", tags, err)
+	}
+	return seq
+}
+
+func (s *suite) tags(t fleet.Tier, namespace string, tags ...string) fleet.TagState {
+	s.Helper()
+	st, err := t.Tags(context.Background(), namespace, tags)
+	if err != nil || len(st.Each) != len(tags) {
+		s.Fatalf("Tags(%.80q) = %+v, %v; want %d numbers", tags, st, err, len(tags))
+	}
+	return st
+}
+
+// entry is one that is fresh for a minute and kept for an hour.
+func entry(data string) *fleet.Entry {
+	return &fleet.Entry{Data: []byte(data), Fresh: time.Minute, Keep: time.Hour}
+}
+
+func stored(data string) fleet.Outcome { return fleet.Outcome{Entry: entry(data)} }
+
+func failed(text string, cool, most time.Duration) fleet.Outcome {
+	return fleet.Outcome{Failure: fleet.Failure{Kind: "kind", Text: text}, Cool: cool, MaxCool: most}
+}
+
+// wantEntry wants what is stored to be data; an empty one means nothing.
+func (s *suite) wantEntry(e *fleet.Entry, data string, fence uint64) {
+	s.Helper()
+	switch {
+	case data == "" && e != nil:
+		s.Errorf("the entry is %.80q; want none", e.Data)
+	case data == "":
+	case e == nil:
+		s.Errorf("there is no entry; want %.80q", data)
+	case string(e.Data) != data || e.Fence != fence:
+		s.Errorf("the entry is %.80q of %d; want %.80q of %d", e.Data, e.Fence, data, fence)
+	}
+}
+
+// An ear is a Watcher that notes what it is told.
+type ear struct {
+	mu    sync.Mutex
+	calls []string
+	inUse bool // a call is being made
+	twice bool // two were made at once
+}
+
+func (e *ear) note(format string, args ...any) {
+	e.mu.Lock()
+	e.twice = e.twice || e.inUse
+	e.inUse = true
+	e.calls = append(e.calls, fmt.Sprintf(format, args...))
+	e.mu.Unlock()
+	time.Sleep(10 * time.Microsecond) // another call would come now
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inUse = false
+}
+
+func changed(name string, fence uint64, removed bool) string {
+	return fmt.Sprintf("changed %q %d %v", name, fence, removed)
+}
+func released(name string) string          { return fmt.Sprintf("released %q", name) }
+func tagged(tag string, seq uint64) string { return fmt.Sprintf("tagged %q %d", tag, seq) }
+
+func (e *ear) Changed(name string, fence uint64, removed bool) {
+	e.note("%s", changed(name, fence, removed))
+}
+func (e *ear) Released(name string)          { e.note("%s", released(name)) }
+func (e *ear) Tagged(tag string, seq uint64) { e.note("%s", tagged(tag, seq)) }
+func (e *ear) Lost()                         { e.note("lost") }
+func (e *ear) Reset()                        { e.note("reset") }
+
+// has reports whether it was told all of these, in this order, maybe with others
+// between.
+func (e *ear) has(calls ...string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.calls {
+		if len(calls) > 0 && c == calls[0] {
+			calls = calls[1:]
+		}
+	}
+	return len(calls) == 0
+}
+
+func (e *ear) told() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.calls)
+}
+
+// listen begins a watch that ends with the subtest.
+func (s *suite) listen(t fleet.Tier, namespace string) *ear {
+	s.Helper()
+	e := &ear{}
+	stop, err := t.Watch(namespace, e)
+	if err != nil {
+		s.Fatalf("Watch = %v; want nil", err)
+	}
+	s.Cleanup(func() {
+		stop()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.twice {
+			s.Error("a Watcher had two calls at once; want one after another")
+		}
+	})
+	return e
+}
+
+// hears waits until e was told all of these, in this order.
+func (s *suite) hears(e *ear, calls ...string) {
+	s.Helper()
+	for end := time.Now().Add(time.Second); !e.has(calls...); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Errorf("the Watcher was told %.200q; want %.200q", e.told(), calls)
+			return
+		}
+	}
+}

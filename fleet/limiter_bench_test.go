@@ -1,0 +1,163 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/limit"
+)
+
+// generous is an engine next door: it gives all that is asked for, at once.
+type generous struct{}
+
+func (generous) Take(_ context.Context, _ fleet.Key, _ fleet.Rate, n int) (fleet.Taken, error) {
+	return fleet.Taken{Permits: n}, nil
+}
+
+// empty is one that has nothing for an hour.
+type empty struct{}
+
+func (empty) Take(context.Context, fleet.Key, fleet.Rate, int) (fleet.Taken, error) {
+	return fleet.Taken{RetryAfter: time.Hour}, nil
+}
+
+// large are terms whose batches are large enough for a benchmark's demand.
+func large() fleet.Terms {
+	return fleet.Terms{
+		Rate:      fleet.Rate{Permits: 1 << 30, Per: time.Second, Burst: 1 << 30},
+		OnFailure: fleet.FailClosed,
+	}
+}
+
+func benchLimiter(b testing.TB, m fleet.Meter, terms fleet.Terms) *fleet.Limiter {
+	l, err := fleet.NewLimiter(m, fleet.LimiterOptions{Terms: terms, Key: fleet.Key{Name: "bench"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(l.Close)
+	return l
+}
+
+func BenchmarkLimiter(b *testing.B) {
+	ctx := context.Background()
+	b.Run("leased", func(b *testing.B) {
+		l := benchLimiter(b, generous{}, large())
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := l.Acquire(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(l.Stats().Takes)/float64(l.Stats().Admitted), "takes/op")
+	})
+	b.Run("leased parallel", func(b *testing.B) {
+		l := benchLimiter(b, generous{}, large())
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := l.Acquire(ctx); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+	b.Run("refused", func(b *testing.B) {
+		l := benchLimiter(b, empty{}, api())
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := l.TryAcquire(ctx); err == nil {
+				b.Fatal("let in")
+			}
+		}
+	})
+	b.Run("not batched", func(b *testing.B) { // the rejected alternative, without the network
+		terms := large()
+		terms.MaxBatch = 1
+		l := benchLimiter(b, generous{}, terms)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := l.Acquire(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("package limit", func(b *testing.B) { // for comparison: nobody to share with
+		l, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1 << 30, Burst: 1 << 30})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := l.Acquire(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkKeyed(b *testing.B) {
+	k, err := fleet.NewKeyed(generous{}, fleet.KeyedOptions{Terms: large()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer k.Close()
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if err := k.Allow(context.Background(), keys[i/100%len(keys)]); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+// Where there is a permit at hand nothing is allocated, and for a refusal only
+// the error.
+func TestLimiterAllocations(t *testing.T) {
+	ctx := context.Background()
+	terms := large()
+	terms.Lease = 500 * time.Millisecond
+	l := benchLimiter(t, generous{}, terms)
+	k, err := fleet.NewKeyed(generous{}, fleet.KeyedOptions{Terms: terms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	none := benchLimiter(t, empty{}, api())
+	for _, row := range []struct {
+		name string
+		call func() error
+		want float64
+	}{
+		{"Limiter.Acquire", func() error { _, err := l.Acquire(ctx); return err }, 0},
+		{"Keyed.Allow", func() error { return k.Allow(ctx, "client") }, 0},
+		{"a refusal", func() error {
+			if _, err := none.TryAcquire(ctx); !errors.Is(err, limit.ErrLimited) {
+				return errors.New("let in")
+			}
+			return nil
+		}, 1},
+	} {
+		for range 5000 { // until batches are large
+			if err := row.call(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := testing.AllocsPerRun(1000, func() {
+			if err := row.call(); err != nil {
+				t.Error(err)
+			}
+		})
+		if got > row.want {
+			t.Errorf("%s allocates %v times; want %v", row.name, got, row.want)
+		}
+	}
+}

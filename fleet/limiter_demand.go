@@ -1,0 +1,78 @@
+package fleet
+
+import "time"
+
+// A demand estimates how many callers came within a span up to now, from their
+// numbers in the present span and the one before. The zero demand is ready to
+// use. It has no lock.
+type demand struct {
+	start       time.Duration // of the present span
+	now, before int
+}
+
+// note counts a caller.
+func (d *demand) note(at, span time.Duration) {
+	if at-d.start >= span {
+		d.shift(at, span)
+	}
+	d.now++
+}
+
+// shift begins the span that at is in.
+func (d *demand) shift(at, span time.Duration) {
+	spans := (at - d.start) / span
+	if spans > 1 {
+		d.now = 0
+	}
+	d.before, d.now = d.now, 0
+	d.start += spans * span
+}
+
+// last returns how many came within the span before at.
+func (d *demand) last(at, span time.Duration) int {
+	if at-d.start >= span {
+		d.shift(at, span)
+	}
+	return d.now + int(float64(d.before)*float64(span-(at-d.start))/float64(span))
+}
+
+// A share is an instance's own part of a rate, for outages: a bucket of whole
+// permits and the time since the last came. The zero share is a new one. It has
+// no lock.
+type share struct {
+	outage uint64 // in which it counted last, from 1
+	have   int
+	at     time.Duration
+}
+
+// take takes a permit at now, or returns when one comes. Each comes each after
+// the one before, up to burst. An outage begins with one at most, and the bucket
+// goes on from outage to outage: many short ones give no more than a long one.
+func (s *share) take(outage uint64, now, each time.Duration, burst int) (wait time.Duration, ok bool) {
+	if s.outage == 0 {
+		*s = share{outage: outage, have: 1, at: now}
+	}
+	s.fill(now, each, burst)
+	if s.outage != outage {
+		s.outage = outage
+		s.fill(now, each, 1)
+	}
+	if s.have == 0 {
+		return s.at + each - now, false
+	}
+	s.have--
+	return 0, true
+}
+
+// fill brings s up to now. A full bucket saves no part of a permit either.
+func (s *share) fill(now, each time.Duration, burst int) {
+	if come := (now - s.at) / each; come >= time.Duration(burst-s.have) {
+		s.have, s.at = burst, now
+	} else {
+		s.have += int(come)
+		s.at += come * each
+	}
+}
+
+// next returns when a permit comes after now, at the earliest.
+func (s *share) next(now, each time.Duration) time.Duration { return max(0, s.at+each-now) }

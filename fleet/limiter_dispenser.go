@@ -1,0 +1,127 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A dispenser is what the lines of one limiter have in common: terms, the
+// engine, whether it answers, and a life.
+type dispenser struct {
+	meter   Meter
+	terms   Terms
+	asked   Rate          // what the engine is asked with: less of a burst, see Limiter
+	horizon time.Duration // for which a batch is to last: half a lease
+	places  int           // for those who wait, on each line
+	maxWait time.Duration
+	each    time.Duration // between two permits of an instance's own share
+	share   int           // its burst
+	random  func() float64
+	epoch   time.Time
+
+	health health
+	count  tally
+
+	ctx    context.Context // ends with the limiter; questions are asked under it
+	cancel context.CancelCauseFunc
+	closed atomic.Bool // set under mu; read without it where nothing is begun
+	mu     sync.Mutex  // orders begin and shut, so that work never grows once it is waited for
+	work   sync.WaitGroup
+}
+
+func newDispenser(m Meter, t Terms) *dispenser {
+	d := &dispenser{meter: m, terms: t, asked: t.Rate, horizon: t.Lease / 2, random: rand.Float64, epoch: time.Now()}
+	d.asked.Burst -= t.Rate.ahead(t.Lease)
+	n := max(1, t.Instances)
+	d.each = t.Rate.time(n)
+	d.share = max(1, t.Rate.Burst/n)
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	return d
+}
+
+// now is the time since d was made, by the monotonic clock.
+func (d *dispenser) now() time.Duration { return time.Since(d.epoch) }
+
+// begin reports whether a question may be asked; then work.Done must follow.
+func (d *dispenser) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed.Load() {
+		return false
+	}
+	d.work.Add(1)
+	return true
+}
+
+// shut has no more questions asked, and ends those in progress.
+func (d *dispenser) shut() {
+	d.mu.Lock()
+	d.closed.Store(true)
+	d.mu.Unlock()
+	d.cancel(ErrLimiterClosed)
+}
+
+// ask asks the engine for n permits. What it returns is within bounds, whatever
+// the engine says.
+func (d *dispenser) ask(k Key, n int) (t Taken, err error) {
+	ctx, cancel := context.WithTimeout(d.ctx, d.terms.Lease)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil { // of somebody's Meter: it must not end the process
+			t, err = Taken{}, fmt.Errorf("fleet: the meter panicked: %v", p)
+		}
+	}()
+	d.count.takes.Add(1)
+	t, err = d.meter.Take(ctx, k, d.asked, n)
+	if err != nil {
+		return Taken{}, err
+	}
+	t.Permits = max(0, min(t.Permits, n))
+	t.RetryAfter = max(0, min(t.RetryAfter, maxRatePer))
+	d.count.leased.Add(uint64(t.Permits))
+	return t, nil
+}
+
+// errLate is the cause of an outage in which there are answers.
+var errLate = &UnavailableError{Op: "take", Err: errors.New("the answer came after the lease")}
+
+// refusal counts and makes a refusal.
+func (d *dispenser) refusal(r limit.Reason, wait time.Duration) error {
+	d.count.refused[r].Add(1)
+	return &limit.Error{Limiter: d.terms.Name, Reason: r, RetryAfter: max(1, wait)}
+}
+
+// outageRefusal is refusal where nobody is let in.
+func (d *dispenser) outageRefusal(now time.Duration) error {
+	d.count.refused[limit.RateExceeded].Add(1)
+	d.count.outageRefused.Add(1)
+	wait, cause := d.health.until(now)
+	if wait <= 0 { // the next caller may ask
+		wait = d.terms.Lease
+	}
+	return &OutageError{
+		Refusal: limit.Error{Limiter: d.terms.Name, Reason: limit.RateExceeded, RetryAfter: max(1, wait)},
+		Cause:   cause,
+	}
+}
+
+// time returns how long n permits take to come back, rounded up.
+func (r Rate) time(n int) time.Duration {
+	hi, lo := bits.Mul64(uint64(r.Per), uint64(n))
+	lo, carry := bits.Add64(lo, uint64(r.Permits-1), 0)
+	hi += carry
+	if hi >= uint64(r.Permits) {
+		return math.MaxInt64 / 4
+	}
+	q, _ := bits.Div64(hi, lo, uint64(r.Permits))
+	return time.Duration(min(q, math.MaxInt64/4))
+}

@@ -1,0 +1,209 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A line is what an instance knows of the permits of one key, and the callers
+// that wait for them.
+type line struct {
+	d   *dispenser
+	key Key
+
+	mu     sync.Mutex
+	stock  int           // guarded by mu, as all below; permits that are leased
+	until  time.Duration // when their lease ends
+	barred time.Duration // the engine need not be asked before
+	air    bool          // a question is in progress
+	demand demand
+	share  share
+	q      waiters
+	timer  *time.Timer // wakes those who wait, nil while none does or air is set
+}
+
+func newLine(d *dispenser, k Key) *line { return &line{d: d, key: k} }
+
+// take takes a permit. The common case is one lock, and no allocation.
+func (l *line) take(ctx context.Context, patient bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if l.d.closed.Load() {
+		return ErrLimiterClosed
+	}
+	l.mu.Lock()
+	now := l.d.now()
+	l.demand.note(now, l.d.horizon)
+	if l.stock > 0 && now < l.until && l.q.n == 0 {
+		l.stock--
+		l.mu.Unlock()
+		l.d.count.admitted.Add(1)
+		return nil
+	}
+	l.mu.Unlock()
+	return l.takeSlow(ctx, patient)
+}
+
+// takeSlow is take where there is no permit at hand. It asks ctx outside the
+// lock, as it may be the user's code.
+func (l *line) takeSlow(ctx context.Context, patient bool) error {
+	w := waiter{patient: patient, reason: limit.RateExceeded}
+	left := forever
+	if patient {
+		if limit.PriorityOf(ctx) < limit.Low {
+			w.patient, w.reason = false, limit.NoSpare
+		} else if deadline, ok := ctx.Deadline(); ok {
+			left = time.Until(deadline)
+		}
+	}
+	l.mu.Lock()
+	now := l.d.now()
+	w.latest, w.longest = later(now, left), later(now, l.d.maxWait)
+	queued, err := l.joinLocked(now, w)
+	l.mu.Unlock()
+	if queued == nil {
+		return err
+	}
+	return l.await(ctx, queued)
+}
+
+// later returns the instant d after now, forever if there is none.
+func later(now, d time.Duration) time.Duration {
+	if d > forever-now {
+		return forever
+	}
+	return now + d
+}
+
+// joinLocked settles a caller at once, or puts a copy of w into the queue: most
+// refusals need none on the heap. l.mu must be held.
+func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err error) {
+	switch {
+	case l.d.closed.Load():
+		return nil, ErrLimiterClosed
+	case l.stock > 0 && now < l.until && l.q.n == 0:
+		l.stock--
+		l.d.count.admitted.Add(1)
+		return nil, nil
+	case l.d.health.down() && (l.air || !l.d.health.try(now, l.d.terms.Retry)):
+		wait, err, settled := l.outageLocked(now)
+		if settled {
+			return nil, err
+		}
+		return l.queueLocked(now, wait, w)
+	case !l.d.health.down() && now < l.barred:
+		return l.queueLocked(now, l.barred-now+l.d.terms.Rate.time(l.q.patient), w)
+	}
+	// The answer to the question that is in progress, or to a new one, is for
+	// this caller too.
+	queued = l.q.push(w)
+	if !l.air {
+		l.askLocked(now)
+	}
+	return queued, nil
+}
+
+// queueLocked has a caller wait for a permit that comes after wait at the
+// earliest, or refuses it. l.mu must be held.
+func (l *line) queueLocked(now, wait time.Duration, w waiter) (queued *waiter, err error) {
+	reason := w.late(now + wait)
+	if w.patient && l.q.patient >= l.d.places {
+		reason = limit.RateExceeded
+	}
+	if reason == 0 {
+		queued = l.q.push(w)
+		l.armLocked(wait)
+		return queued, nil
+	}
+	if l.d.health.down() {
+		l.d.count.outageRefused.Add(1)
+	}
+	return nil, l.d.refusal(reason, wait)
+}
+
+// outageLocked deals with one caller as OnFailure says. It is not settled if it
+// may wait for a permit of the instance's own share. l.mu must be held.
+func (l *line) outageLocked(now time.Duration) (wait time.Duration, err error, settled bool) {
+	d := l.d
+	switch d.terms.OnFailure {
+	case FailClosed:
+		return 0, d.outageRefusal(now), true
+	case FailLocalShare:
+		if l.q.patient > 0 {
+			return l.share.next(now, d.each) + time.Duration(l.q.patient)*d.each, nil, false
+		}
+		n, _ := d.health.outage()
+		if wait, ok := l.share.take(n, now, d.each, d.share); !ok {
+			return wait, nil, false
+		}
+	}
+	d.count.admitted.Add(1)
+	d.count.outageAdmitted.Add(1)
+	return 0, nil, true
+}
+
+// await is take in the queue.
+func (l *line) await(ctx context.Context, w *waiter) error {
+	var late <-chan time.Time
+	if w.patient && l.d.maxWait < forever {
+		t := time.NewTimer(l.d.maxWait)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-w.done:
+		if w.err != nil || ctx.Err() == nil {
+			return w.err
+		}
+	case <-ctx.Done():
+	case <-late:
+		return l.expire(w)
+	}
+	l.leave(w)
+	return context.Cause(ctx)
+}
+
+// expire is the end of a wait of MaxWait.
+func (l *line) expire(w *waiter) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.settled {
+		return w.err
+	}
+	l.q.remove(w)
+	return l.d.refusal(limit.QueueTimeout, l.barred-l.d.now())
+}
+
+// leave takes w, whose context is done, out of the queue. A permit that it was
+// given on its way out is for the next, if it is of the lease that is now.
+func (l *line) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.d.count.left.Add(1)
+	if !w.settled {
+		l.q.remove(w)
+		return
+	}
+	l.d.count.admitted.Add(^uint64(0))
+	l.d.count.waited.Add(^uint64(0))
+	if w.until == 0 {
+		l.d.count.outageAdmitted.Add(^uint64(0))
+		return
+	}
+	if now := l.d.now(); w.until == l.until && now < l.until {
+		l.stock++
+		l.serveLocked(now)
+	}
+}
+
+// shut refuses all who wait.
+func (l *line) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stock = 0
+	l.settleAllLocked(ErrLimiterClosed)
+}

@@ -1,0 +1,256 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A FailureMode says what a fleet's limit does while the engine that counts its
+// permits cannot be asked. There is no default: each is wrong for somebody.
+type FailureMode uint8
+
+const (
+	// FailOpen admits everybody. For limits that keep order among clients.
+	FailOpen FailureMode = 1 + iota
+	// FailClosed refuses everybody, with an [*OutageError]. For limits that
+	// must hold, whatever it costs. It is the only mode in which the fleet's
+	// bound holds at all times.
+	FailClosed
+	// FailLocalShare has each instance count by itself what is its part if
+	// there are Instances of them: one of Instances of the permits, and of the
+	// burst, but at least 1. It begins with a single permit, not with a burst:
+	// what was let in before still counts.
+	FailLocalShare
+)
+
+// String returns "open", "closed", "local share", or "failure mode(N)".
+func (m FailureMode) String() string {
+	switch m {
+	case FailOpen:
+		return "open"
+	case FailClosed:
+		return "closed"
+	case FailLocalShare:
+		return "local share"
+	}
+	return "failure mode(" + strconv.Itoa(int(m)) + ")"
+}
+
+// Terms are what a limit of the fleet promises, and how. Rate and OnFailure are
+// required. All instances must have the same Rate and Lease.
+type Terms struct {
+	// Name is the Limiter of its errors.
+	Name string
+
+	// Rate is the limit of the whole fleet: in no window of any length w do all
+	// instances let in more than Permits/Per·w + Burst. Permits and Per are
+	// required, up to 2^30 and 366 days. A Burst of 0 means Permits, and at
+	// least 20 ms' worth, at least 2, is needed: a part of it pays for Lease.
+	Rate Rate
+
+	// OnFailure says what to do while the engine cannot be asked. Required.
+	OnFailure FailureMode
+	// Instances is how many instances there are at most, for FailLocalShare,
+	// from 1 to 10,000. It is required there, and not looked at elsewhere.
+	Instances int
+	// Retry is how long the engine is left alone after a failure, before one
+	// question tries it again, while everybody is dealt with as OnFailure says.
+	// 0 means a second; at least 1 ms.
+	Retry time.Duration
+
+	// Lease is for how long an instance may use permits that it has from the
+	// engine, from when it asked for them: an answer that takes longer is a
+	// failure. What is not used by then is lost. As much of Burst as comes back
+	// in a Lease is not at once available, see [Limiter]. 0 means what half of
+	// Burst pays for, at most 200 ms; at least 1 ms, and less than Burst's
+	// worth. It should be several round trips.
+	Lease time.Duration
+	// MaxBatch bounds how many permits an instance asks for at once. 0 means a
+	// quarter of the burst that Lease leaves, at least 1: so no instance takes
+	// all of it for itself, and leaves the others without.
+	MaxBatch int
+}
+
+// Bounds and defaults of Terms.
+const (
+	maxRatePermits   = 1 << 30
+	maxRatePer       = 366 * 24 * time.Hour
+	maxInstances     = 10_000
+	minLease         = time.Millisecond
+	minDefaultLease  = 10 * time.Millisecond // so that there is time for a round trip
+	maxDefaultLease  = 200 * time.Millisecond
+	maxLease         = time.Minute
+	defaultRetry     = time.Second
+	defaultQueue     = 1024
+	defaultQueueWait = 10 * time.Second
+	defaultKeys      = 100_000
+)
+
+// forever is a wait without a bound.
+const forever = time.Duration(math.MaxInt64)
+
+// LimiterOptions configure a [Limiter]. Terms and Key are required.
+type LimiterOptions struct {
+	Terms
+
+	// Key is where the engine counts: limiters with the same one share the
+	// permits. Its Name is required.
+	Key Key
+
+	// Queue is how many callers may wait on this instance. 0 means 1024,
+	// negative means that nobody waits.
+	Queue int
+	// MaxWait bounds the wait: who would surely wait longer is refused at once,
+	// who has waited as long is refused then. 0 means 10 s, negative means that
+	// the caller's deadline alone counts.
+	MaxWait time.Duration
+}
+
+func (o LimiterOptions) validate(m Meter) error {
+	var f faults
+	f.check(m != nil, "Meter", m, "one")
+	o.Terms.check(&f, "LimiterOptions.")
+	f.check(o.Key.Name != "" && len(o.Key.Name) <= MaxName, "LimiterOptions.Key.Name",
+		fmt.Sprintf("%d bytes long", len(o.Key.Name)), "from 1 to 4096")
+	f.check(len(o.Key.Namespace) <= MaxName, "LimiterOptions.Key.Namespace",
+		fmt.Sprintf("%d bytes long", len(o.Key.Namespace)), "at most 4096")
+	return errors.Join(f...)
+}
+
+// withDefaults returns o with plain numbers in place of 0 and negative ones.
+func (o LimiterOptions) withDefaults() LimiterOptions {
+	o.Terms = o.Terms.withDefaults()
+	if o.Queue == 0 {
+		o.Queue = defaultQueue
+	}
+	o.Queue = max(0, o.Queue)
+	switch {
+	case o.MaxWait == 0:
+		o.MaxWait = defaultQueueWait
+	case o.MaxWait < 0:
+		o.MaxWait = forever
+	}
+	return o
+}
+
+// KeyedOptions configure a [Keyed]. Terms are required, for each key.
+type KeyedOptions struct {
+	Terms
+
+	// Namespace is where the engine counts: limiters with the same one share
+	// the permits of each key.
+	Namespace string
+
+	// Keys is how many keys an instance remembers, the longest unseen are
+	// forgotten, and nothing is lost by it but a few permits and round trips.
+	// 0 means 100,000, at most 2^30. Each takes about 300 bytes, however long
+	// it is.
+	Keys int
+}
+
+func (o KeyedOptions) validate(m Meter) error {
+	var f faults
+	f.check(m != nil, "Meter", m, "one")
+	o.Terms.check(&f, "KeyedOptions.")
+	f.check(len(o.Namespace) <= MaxName, "KeyedOptions.Namespace",
+		fmt.Sprintf("%d bytes long", len(o.Namespace)), "at most 4096")
+	f.check(o.Keys >= 0 && o.Keys <= 1<<30, "KeyedOptions.Keys", o.Keys, "from 1 to 2^30, or 0 for the default")
+	return errors.Join(f...)
+}
+
+// withDefaults returns o with plain numbers in place of 0.
+func (o KeyedOptions) withDefaults() KeyedOptions {
+	o.Terms = o.Terms.withDefaults()
+	if o.Keys == 0 {
+		o.Keys = defaultKeys
+	}
+	return o
+}
+
+// check notes all faults of t, whose fields have the names that in begins.
+func (t Terms) check(f *faults, in string) {
+	before := len(*f)
+	f.check(t.Rate.Permits >= 1 && t.Rate.Permits <= maxRatePermits, in+"Rate.Permits", t.Rate.Permits, "from 1 to 2^30")
+	f.check(t.Rate.Per > 0 && t.Rate.Per <= maxRatePer, in+"Rate.Per", t.Rate.Per, "above 0, at most 366 days")
+	f.check(t.Rate.Burst >= 0 && t.Rate.Burst <= maxRatePermits, in+"Rate.Burst", t.Rate.Burst, "from 1 to 2^30, or 0 for the default")
+	sound := len(*f) == before
+	f.check(t.OnFailure >= FailOpen && t.OnFailure <= FailLocalShare, in+"OnFailure", t.OnFailure, "FailOpen, FailClosed or FailLocalShare")
+	f.check(t.OnFailure != FailLocalShare || t.Instances >= 1 && t.Instances <= maxInstances,
+		in+"Instances", t.Instances, "from 1 to 10000 with FailLocalShare")
+	f.check(t.Retry == 0 || t.Retry >= time.Millisecond, in+"Retry", t.Retry, "at least 1ms, or 0 for the default")
+	f.check(t.MaxBatch >= 0, in+"MaxBatch", t.MaxBatch, "at least 1, or 0 for the default")
+	okLease := t.Lease == 0 || t.Lease >= minLease && t.Lease <= maxLease
+	f.check(okLease, in+"Lease", t.Lease, "from 1ms to 1m, or 0 for the default")
+	if !sound || !okLease {
+		return // what follows needs them
+	}
+	t = t.withDefaults()
+	if t.Lease < minLease || t.Rate.ahead(t.Lease) >= t.Rate.Burst {
+		need := max(2, 2*t.Rate.ahead(minDefaultLease))
+		if t.Lease >= minLease {
+			need = 1 + t.Rate.ahead(t.Lease)
+		}
+		f.check(false, in+"Rate.Burst", t.Rate.Burst, fmt.Sprintf("at least %d with that rate and Lease", need))
+	}
+}
+
+// withDefaults returns t with plain numbers in place of 0. A Lease of 0 stays
+// where Burst does not pay for one.
+func (t Terms) withDefaults() Terms {
+	if t.Rate.Burst == 0 {
+		t.Rate.Burst = t.Rate.Permits
+	}
+	if t.Retry == 0 {
+		t.Retry = defaultRetry
+	}
+	if t.Lease == 0 {
+		t.Lease = t.Rate.defaultLease()
+	}
+	if t.MaxBatch == 0 {
+		t.MaxBatch = max(1, (t.Rate.Burst-t.Rate.ahead(t.Lease))/4)
+	}
+	return t
+}
+
+// defaultLease returns the time in which half of the burst comes back, within
+// its bounds, 0 if that is too short for a round trip.
+func (r Rate) defaultLease() time.Duration {
+	hi, lo := bits.Mul64(uint64(r.Per), uint64(r.Burst/2))
+	d := maxDefaultLease
+	if hi < uint64(r.Permits) {
+		if q, _ := bits.Div64(hi, lo, uint64(r.Permits)); q < uint64(d) {
+			d = time.Duration(q)
+		}
+	}
+	if d < minDefaultLease {
+		return 0
+	}
+	return d
+}
+
+// ahead returns how many permits come back in d, rounded up.
+func (r Rate) ahead(d time.Duration) int {
+	hi, lo := bits.Mul64(uint64(r.Permits), uint64(d))
+	lo, carry := bits.Add64(lo, uint64(r.Per-1), 0)
+	hi += carry
+	if hi >= uint64(r.Per) {
+		return math.MaxInt
+	}
+	q, _ := bits.Div64(hi, lo, uint64(r.Per))
+	return int(min(q, math.MaxInt))
+}
+
+// faults gathers what is wrong with one options struct.
+type faults []error
+
+func (f *faults) check(ok bool, field string, value any, bound string) {
+	if !ok {
+		*f = append(*f, &limit.OptionError{Field: field, Value: value, Bound: bound})
+	}
+}

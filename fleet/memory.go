@@ -1,0 +1,356 @@
+package fleet
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Defaults and bounds of a [Memory].
+const (
+	// DefaultMaxKeys is how many keys a Memory holds unless told otherwise.
+	DefaultMaxKeys = 100_000
+
+	// memoryIdle is for how long a key that nobody asks about is remembered
+	// without an entry: longer than a lease can be, so that a late Settle still
+	// finds the fence it must match.
+	memoryIdle = 2 * MaxLease
+
+	maxFailureKind = 64 // bytes, see Failure.Kind
+)
+
+// MemoryOptions configure a [Memory]. The zero value is useful.
+type MemoryOptions struct {
+	// MaxKeys bounds how many keys the Memory holds state of (entries, leases,
+	// fences), and, apart, how many limits and how many tags of a namespace. The
+	// key that was used longest ago is dropped, with its lease; with too many
+	// tags the whole namespace counts as invalidated. 0: DefaultMaxKeys;
+	// negative counts as 0.
+	MaxKeys int
+
+	// Clock is the engine's clock. Nil: time.Now, which is also the clock of a
+	// bubble. Only tests have a reason for another one.
+	Clock func() time.Time
+}
+
+// A Memory is a Tier and a Meter inside the process: for tests, and for several
+// Guards of one process that share their loads. It loses everything with the
+// process. It owns a goroutine only while there is something to tell a Watcher.
+type Memory struct {
+	maxKeys int
+	clock   func() time.Time
+	start   time.Time // the clock's zero
+
+	mu       sync.Mutex
+	keys     map[Key]*list.Element // guarded by mu; of *memoryKey
+	used     list.List             // guarded by mu; used longest ago first
+	floor    uint64                // guarded by mu: the highest fence of keys that were dropped
+	meters   meters                // guarded by mu
+	tags     map[string]*tagNotes  // guarded by mu; by namespace
+	watchers map[string][]*watch   // guarded by mu; by namespace
+	closed   bool                  // guarded by mu
+}
+
+var (
+	_ Tier  = (*Memory)(nil)
+	_ Meter = (*Memory)(nil)
+)
+
+// A memoryKey is the state of a key. Instants are since the Memory's start.
+type memoryKey struct {
+	key  Key
+	last uint64        // the fence register
+	seen time.Duration // when it was used last
+
+	data  []byte // the entry; nil for none
+	fence uint64
+	fresh time.Duration // until when
+	ended bool          // a Write has ended its freshness
+	keep  time.Duration // until when
+
+	lease time.Duration // until when; the lease's fence is last
+
+	failures int // in a row
+	failure  Failure
+	cooling  time.Duration // until when
+}
+
+// NewMemory returns an empty Memory.
+func NewMemory(o MemoryOptions) *Memory {
+	m := &Memory{
+		maxKeys: o.MaxKeys, clock: o.Clock,
+		keys: make(map[Key]*list.Element), tags: make(map[string]*tagNotes), watchers: make(map[string][]*watch),
+	}
+	if m.maxKeys <= 0 {
+		m.maxKeys = DefaultMaxKeys
+	}
+	if m.clock == nil {
+		m.clock = time.Now
+	}
+	m.start = m.clock()
+	return m
+}
+
+var errMemoryClosed = errors.New("the Memory is closed")
+
+// beginLocked says what time it is, or why op cannot be done. m.mu must be held.
+func (m *Memory) beginLocked(ctx context.Context, op string) (now time.Duration, err error) {
+	if m.closed {
+		return 0, &UnavailableError{Op: op, Err: errMemoryClosed}
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return m.clock().Sub(m.start), nil
+}
+
+// nextLocked is the next fence of k, which ends a lease that there is. m.mu must
+// be held.
+func (m *Memory) nextLocked(k *memoryKey, now time.Duration) uint64 {
+	clock := uint64(m.start.Add(now).UnixMicro())
+	k.last = max(k.last+1, m.floor+1, clock)
+	k.lease = 0
+	return k.last
+}
+
+// findLocked returns the state of a key, new if there is none, without an entry
+// that is past its time. m.mu must be held.
+func (m *Memory) findLocked(key Key, now time.Duration) *memoryKey {
+	if e, ok := m.keys[key]; ok {
+		m.used.MoveToBack(e)
+		k := e.Value.(*memoryKey)
+		k.seen = now
+		if k.keep <= now {
+			k.data = nil
+		}
+		return k
+	}
+	m.pruneLocked(now)
+	key = Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}
+	k := &memoryKey{key: key, seen: now}
+	m.keys[key] = m.used.PushBack(k)
+	return k
+}
+
+// pruneLocked makes room for a key: it drops one or two that are over, and the
+// one used longest ago if there is no room otherwise. The floor keeps fences
+// growing. m.mu must be held.
+func (m *Memory) pruneLocked(now time.Duration) {
+	for range 2 {
+		e := m.used.Front()
+		if e == nil {
+			return
+		}
+		k := e.Value.(*memoryKey)
+		over := k.keep <= now && k.seen+memoryIdle <= now
+		if !over && m.used.Len() < m.maxKeys {
+			return
+		}
+		m.used.Remove(e)
+		delete(m.keys, k.key)
+		m.floor = max(m.floor, k.last)
+	}
+}
+
+// Acquire is of [Tier].
+func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
+	if err := errors.Join(checkKey(key), checkLease(a.Lease)); err != nil {
+		return Answer{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "acquire")
+	if err != nil {
+		return Answer{}, err
+	}
+	k := m.findLocked(key, now)
+	ans := Answer{Entry: k.entry(now)}
+	joined := a.Joined > 0 && k.fence >= a.Joined && !k.ended
+	switch {
+	case k.data != nil && (joined || k.fresh > now && k.fence > a.NewerThan):
+		ans.Grant = Fresh
+	case k.lease > now:
+		ans.Grant, ans.Fence, ans.Remaining = Held, k.last, k.lease-now
+	case k.cooling > now && !a.Cooled:
+		ans.Grant, ans.Remaining, ans.Failure = Cooling, k.cooling-now, k.failure
+	default:
+		ans.Grant, ans.Fence = Granted, m.nextLocked(k, now)
+		k.lease = now + a.Lease
+	}
+	return ans, nil
+}
+
+// entry is a copy of what is stored, nil for nothing.
+func (k *memoryKey) entry(now time.Duration) *Entry {
+	if k.data == nil {
+		return nil
+	}
+	return &Entry{Data: bytes.Clone(k.data), Fence: k.fence, Fresh: k.fresh - now}
+}
+
+// Extend is of [Tier].
+func (m *Memory) Extend(ctx context.Context, key Key, fence uint64, d time.Duration) (bool, error) {
+	if err := errors.Join(checkKey(key), checkLease(d)); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "extend")
+	if err != nil {
+		return false, err
+	}
+	k := m.findLocked(key, now)
+	if k.last != fence || k.lease <= now {
+		return false, nil
+	}
+	k.lease = now + d
+	return true, nil
+}
+
+// Settle is of [Tier].
+func (m *Memory) Settle(ctx context.Context, key Key, fence uint64, o Outcome) (bool, error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "settle")
+	if err != nil {
+		return false, err
+	}
+	k := m.findLocked(key, now)
+	if k.last != fence {
+		return false, nil
+	}
+	k.lease = 0
+	if o.Entry != nil {
+		k.store(o.Entry, now)
+		m.tellLocked(key.Namespace, event{kind: changed, name: k.key.Name, number: fence})
+		return true, nil
+	}
+	if o.Cool > 0 {
+		k.cool(o, now)
+	}
+	if o.Remove {
+		k.data = nil
+		m.tellLocked(key.Namespace, event{kind: changed, name: k.key.Name, number: fence, removed: true})
+	}
+	m.tellLocked(key.Namespace, event{kind: released, name: k.key.Name})
+	return true, nil
+}
+
+// store keeps e under the key's last fence, and ends the cooling.
+func (k *memoryKey) store(e *Entry, now time.Duration) {
+	k.data = append([]byte{}, e.Data...) // not nil, if empty
+	k.fence, k.fresh, k.keep = k.last, after(now, e.Fresh), after(now, e.Keep)
+	k.ended = false
+	k.warm()
+}
+
+func (k *memoryKey) warm() { k.failures, k.failure, k.cooling = 0, Failure{}, 0 }
+
+// cool notes a failure: the time doubles with each further one in a row.
+func (k *memoryKey) cool(o Outcome, now time.Duration) {
+	d, most := o.Cool, max(o.MaxCool, o.Cool)
+	for range k.failures {
+		if d > most/2 {
+			d = most
+			break
+		}
+		d *= 2
+	}
+	k.failures++
+	k.cooling = after(now, d)
+	k.failure = Failure{Kind: cut(o.Failure.Kind, maxFailureKind), Text: cut(o.Failure.Text, MaxFailureText)}
+}
+
+// cut is a copy of at most the first n bytes of s.
+func cut(s string, n int) string { return strings.Clone(s[:min(len(s), n)]) }
+
+// after is now + d, without going round.
+func after(now, d time.Duration) time.Duration {
+	if d > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + d
+}
+
+// Write is of [Tier].
+func (m *Memory) Write(ctx context.Context, key Key, w Write) (uint64, error) {
+	if err := checkKey(key); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "write")
+	if err != nil {
+		return 0, err
+	}
+	k := m.findLocked(key, now)
+	fence := m.nextLocked(k, now)
+	k.warm()
+	switch {
+	case w.Entry != nil:
+		k.store(w.Entry, now)
+	case w.Expire:
+		k.fresh, k.ended = min(k.fresh, now), true
+	default:
+		k.data = nil
+	}
+	removed := w.Entry == nil && !w.Expire
+	m.tellLocked(key.Namespace, event{kind: changed, name: k.key.Name, number: fence, removed: removed})
+	return fence, nil
+}
+
+// Len returns of how many keys there is state.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used.Len()
+}
+
+// Close ends the Memory: what is asked from then on fails with an error that
+// matches ErrUnavailable, Watchers are told nothing more, and nothing is kept. It
+// waits for the call to a Watcher that is being made, so it must not be called
+// from one. It may be called twice.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	all := m.watchers
+	m.watchers, m.keys, m.tags, m.meters = nil, nil, nil, meters{}
+	m.used.Init()
+	m.mu.Unlock()
+	for _, namespace := range all {
+		for _, w := range namespace {
+			w.stop()
+		}
+	}
+	return nil
+}
+
+func checkNamespace(namespace string) error {
+	if len(namespace) > MaxName {
+		return fmt.Errorf("fleet: a namespace of %d bytes; at most %d", len(namespace), MaxName)
+	}
+	return nil
+}
+
+func checkKey(k Key) error {
+	if len(k.Name) > MaxName {
+		return fmt.Errorf("fleet: a key of %d bytes; at most %d", len(k.Name), MaxName)
+	}
+	return checkNamespace(k.Namespace)
+}
+
+func checkLease(d time.Duration) error {
+	if d <= 0 || d > MaxLease {
+		return fmt.Errorf("fleet: a lease of %v; more than 0, at most %v", d, MaxLease)
+	}
+	return nil
+}

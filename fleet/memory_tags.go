@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// tagNotes are the invalidations by tag of a namespace.
+type tagNotes struct {
+	last  uint64
+	notes map[string]tagNote
+	sweep int // the number of notes from which on those that are over are dropped
+}
+
+type tagNote struct {
+	seq   uint64
+	until time.Duration
+}
+
+const minTagSweep = 64
+
+func checkTags(tags []string) error {
+	var errs []error
+	if len(tags) > MaxTags {
+		errs = append(errs, fmt.Errorf("fleet: %d tags at once; at most %d", len(tags), MaxTags))
+	}
+	for _, tag := range tags {
+		if len(tag) > MaxName {
+			errs = append(errs, fmt.Errorf("fleet: a tag of %d bytes; at most %d", len(tag), MaxName))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Tags is of [Tier].
+func (m *Memory) Tags(ctx context.Context, namespace string, tags []string) (TagState, error) {
+	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
+		return TagState{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "tags")
+	if err != nil {
+		return TagState{}, err
+	}
+	s := TagState{Each: make([]uint64, len(tags))}
+	n := m.tags[namespace]
+	if n == nil {
+		return s, nil
+	}
+	s.Last = n.last
+	for i, tag := range tags {
+		if note := n.notes[tag]; note.until > now {
+			s.Each[i] = note.seq
+		}
+	}
+	return s, nil
+}
+
+// InvalidateTags is of [Tier]. Numbers grow as fences do, by the clock, so that
+// they do after a restart.
+func (m *Memory) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, err := m.beginLocked(ctx, "invalidate tags")
+	if err != nil {
+		return 0, err
+	}
+	n := m.tags[namespace]
+	if n == nil {
+		n = &tagNotes{notes: make(map[string]tagNote), sweep: minTagSweep}
+		m.tags[strings.Clone(namespace)] = n
+	}
+	n.last = max(n.last+1, uint64(m.start.Add(now).UnixMicro()))
+	for _, tag := range tags {
+		tag = strings.Clone(tag)
+		n.note(tag, now, after(now, keep), m.maxKeys)
+		m.tellLocked(namespace, event{kind: tagged, name: tag, number: n.last})
+	}
+	if len(n.notes) > m.maxKeys {
+		n.fold()
+		m.tellLocked(namespace, event{kind: tagged, number: n.last})
+	}
+	return n.last, nil
+}
+
+// note keeps the number for a tag, at least as long as an earlier one was to be.
+func (n *tagNotes) note(tag string, now, until time.Duration, most int) {
+	n.notes[tag] = tagNote{seq: n.last, until: max(until, n.notes[tag].until)}
+	if len(n.notes) <= min(n.sweep, most) {
+		return
+	}
+	for tag, note := range n.notes {
+		if note.until <= now {
+			delete(n.notes, tag)
+		}
+	}
+	n.sweep = max(minTagSweep, 2*len(n.notes))
+}
+
+// fold makes one note of all, for the whole namespace: too much is out of date
+// then, and nothing too little.
+func (n *tagNotes) fold() {
+	var until time.Duration
+	for _, note := range n.notes {
+		until = max(until, note.until)
+	}
+	clear(n.notes)
+	n.notes[""] = tagNote{seq: n.last, until: until}
+}

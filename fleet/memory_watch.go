@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxUntold bounds what waits to be told to one Watcher. A Watcher that is
+// slower than that is told Reset in place of it all.
+const maxUntold = 1 << 14
+
+// An event is a call to a Watcher.
+type event struct {
+	kind    eventKind
+	name    string // of a key, or a tag
+	number  uint64 // a fence, or an invalidation's
+	removed bool
+}
+
+type eventKind uint8
+
+const (
+	changed eventKind = iota
+	released
+	tagged
+	lost
+	reset
+)
+
+func (e event) tell(w Watcher) {
+	switch e.kind {
+	case changed:
+		w.Changed(e.name, e.number, e.removed)
+	case released:
+		w.Released(e.name)
+	case tagged:
+		w.Tagged(e.name, e.number)
+	case lost:
+		w.Lost()
+	case reset:
+		w.Reset()
+	}
+}
+
+// A watch tells one Watcher what happens, one call after another, from a
+// goroutine that lives while there is something to tell.
+type watch struct {
+	w Watcher
+
+	mu      sync.Mutex
+	queue   []event       // guarded by mu
+	running bool          // guarded by mu: the goroutine will look at queue again
+	calling chan struct{} // guarded by mu: closed when the last call has returned; nil before the first
+	stopped bool          // guarded by mu
+}
+
+// add puts e at the queue's end.
+func (w *watch) add(e event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	if len(w.queue) >= maxUntold {
+		w.queue = append(w.queue[:0], event{kind: reset})
+	}
+	w.queue = append(w.queue, e)
+	if !w.running {
+		w.running = true
+		go w.run() // ends when the queue is empty, or at stop
+	}
+}
+
+func (w *watch) run() {
+	for w.next() {
+	}
+}
+
+// next makes one call. It reports false if there was none to make.
+func (w *watch) next() bool {
+	w.mu.Lock()
+	if len(w.queue) == 0 || w.stopped {
+		w.running, w.queue = false, nil
+		w.mu.Unlock()
+		return false
+	}
+	e, done := w.queue[0], make(chan struct{})
+	w.queue, w.calling = w.queue[1:], done
+	w.mu.Unlock()
+	defer close(done)
+	e.tell(w.w)
+	return true
+}
+
+// stop waits for the call that is being made. There is none after it.
+func (w *watch) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	calling := w.calling
+	w.mu.Unlock()
+	if calling != nil {
+		<-calling
+	}
+}
+
+// Watch is of [Tier].
+func (m *Memory) Watch(namespace string, watcher Watcher) (stop func(), err error) {
+	if err := checkNamespace(namespace); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, &UnavailableError{Op: "watch", Err: errMemoryClosed}
+	}
+	namespace = strings.Clone(namespace)
+	w := &watch{w: watcher}
+	m.watchers[namespace] = append(m.watchers[namespace], w)
+	return func() {
+		m.unwatch(namespace, w)
+		w.stop()
+	}, nil
+}
+
+func (m *Memory) unwatch(namespace string, w *watch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.watchers[namespace]
+	i := slices.Index(all, w)
+	switch {
+	case i < 0: // stopped before, or closed
+	case len(all) == 1:
+		delete(m.watchers, namespace)
+	default:
+		m.watchers[namespace] = slices.Delete(all, i, i+1)
+	}
+}
+
+// tellLocked tells the watchers of a namespace. Being under the lock it tells
+// all of them in the order of the changes. m.mu must be held.
+func (m *Memory) tellLocked(namespace string, e event) {
+	for _, w := range m.watchers[namespace] {
+		w.add(e)
+	}
+}

@@ -1,0 +1,315 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/fleettest"
+)
+
+// from makes an instance for any Source.
+func from[K comparable, V any](s *site, src weir.Source[K, V], o weir.Options) *weir.Guard[K, V] {
+	s.Helper()
+	if o.Fleet.Tier == nil {
+		o.Fleet.Tier = s.tier
+	}
+	o.Name, o.Fleet.Lease = "rows", 600*time.Millisecond
+	g, err := weir.NewFrom(src, o)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { g.Close(context.Background()) })
+	return g
+}
+
+// A negative answer of another instance is one here, also for the quick way of a
+// hit.
+func TestFleetNotFoundIsShared(t *testing.T) {
+	inFleet(t, func(s *site) {
+		s.fail(fmt.Errorf("row 7: %w", weir.ErrNotFound))
+		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL = time.Minute })
+		for _, g := range []*weir.Guard[string, row]{gs[0], gs[1], gs[1]} {
+			if v, err := g.Get(s.Context(), "k"); !errors.Is(err, weir.ErrNotFound) || v != (row{}) || !strings.Contains(err.Error(), "row 7") {
+				s.Errorf("Get = %v, %v; want not found, and of row 7", v, err)
+			}
+		}
+		s.loaded(1)
+	})
+}
+
+func TestFleetSetAndExpireReachAll(t *testing.T) {
+	inFleet(t, func(s *site) {
+		gs := s.instances(2, func(o *weir.Options) { o.StaleIfError = time.Hour })
+		s.get(gs[0], "k", 0)
+		s.get(gs[1], "k", 0)
+		if err := gs[0].Set(s.Context(), "k", row{"k", 5}); err != nil {
+			s.Fatal(err)
+		}
+		synctest.Wait()
+		s.get(gs[0], "k", 5)
+		s.get(gs[1], "k", 5)
+		s.loaded(1)
+		if err := gs[1].Expire(s.Context(), "k"); err != nil {
+			s.Fatal(err)
+		}
+		synctest.Wait()
+		s.fail(errDown)
+		for _, g := range gs {
+			if r := s.get(g, "k", 5); r.State != weir.StateStaleOnError {
+				s.Errorf("State = %v; want stale on error", r.State)
+			}
+		}
+		s.loaded(2) // the other was told that it failed
+	})
+}
+
+func TestFleetPreviousValueComesFromTheTier(t *testing.T) {
+	inFleet(t, func(s *site) {
+		src := weir.Source[string, row]{LoadEntry: func(_ context.Context, key string, prev weir.Previous[row]) (weir.Entry[row], error) {
+			s.loads.Add(1)
+			if prev.OK && prev.Version == "v1" {
+				return weir.Entry[row]{NotModified: true}, nil
+			}
+			return weir.Entry[row]{Value: row{key, 1}, Version: "v1", Tags: []string{"t"}}, nil
+		}}
+		o := weir.Options{TTL: time.Minute, StaleIfError: time.Hour}
+		a, b := from(s, src, o), from(s, src, o)
+		s.get(a, "k", 1)
+		time.Sleep(2 * time.Minute)
+		s.get(b, "k", 1)
+		s.loaded(2)
+		if n := b.Stats().NotModified; n != 1 {
+			s.Errorf("NotModified = %d; want 1", n)
+		}
+		if err := a.InvalidateTags(s.Context(), "t"); err != nil { // the tags were kept
+			s.Fatal(err)
+		}
+		synctest.Wait()
+		s.get(b, "k", 1)
+		s.loaded(3)
+	})
+}
+
+// Keys that are named by a function are found again when a push names them.
+func TestFleetKeyString(t *testing.T) {
+	type id struct{ Tenant, Row int }
+	inFleet(t, func(s *site) {
+		src := weir.Source[id, int]{
+			Load:      func(_ context.Context, k id) (int, error) { s.loads.Add(1); return k.Tenant*100 + k.Row, nil },
+			KeyString: func(k id) string { return fmt.Sprintf("%d/%d", k.Tenant, k.Row) },
+		}
+		a, b := from(s, src, weir.Options{TTL: time.Minute}), from(s, src, weir.Options{TTL: time.Minute})
+		for i := range 3000 { // more than are indexed without a look at which are still there
+			if v, err := a.Get(s.Context(), id{1, i}); err != nil || v != 100+i {
+				s.Fatalf("Get = %d, %v", v, err)
+			}
+		}
+		b.Get(s.Context(), id{1, 7})
+		s.loaded(3000)
+		if err := b.Invalidate(s.Context(), id{1, 7}); err != nil {
+			s.Fatal(err)
+		}
+		synctest.Wait()
+		a.Get(s.Context(), id{1, 7})
+		s.loaded(3001)
+	})
+	if _, err := weir.NewFrom(weir.Source[id, int]{Load: func(context.Context, id) (int, error) { return 0, nil }},
+		weir.Options{Name: "n", Fleet: weir.Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{})}}); err == nil || !strings.Contains(err.Error(), "Source.KeyString") {
+		t.Errorf("NewFrom = %v; want a fault of Source.KeyString", err)
+	}
+}
+
+// F6 in a fleet: a load that panics does not wedge its key for the others.
+func TestFleetPanicIsAFailureForAll(t *testing.T) {
+	inFleet(t, func(s *site) {
+		src := weir.Source[string, row]{Load: func(context.Context, string) (row, error) {
+			if s.loads.Add(1) == 1 {
+				time.Sleep(time.Second)
+				panic("boom")
+			}
+			return row{"k", 1}, nil
+		}}
+		a, b := from(s, src, weir.Options{TTL: time.Minute}), from(s, src, weir.Options{TTL: time.Minute})
+		failed := make(chan error, 1)
+		go func() { _, err := a.Get(s.Context(), "k"); failed <- err }()
+		time.Sleep(ms)
+		_, err := b.Get(s.Context(), "k")
+		var remote *fleet.RemoteError
+		if !errors.As(err, &remote) || err.Error() != "weir: the load panicked: boom" {
+			s.Errorf("the other got %v; want a RemoteError about boom", err)
+		}
+		var p *weir.PanicError
+		if err := <-failed; !errors.As(err, &p) {
+			s.Errorf("it got %v; want a PanicError", err)
+		}
+		time.Sleep(weir.DefaultCooling)
+		s.get(b, "k", 1)
+		s.loaded(2)
+	})
+}
+
+// A value that the codec does not take is loaded by each, and counted.
+func TestFleetUnencodableIsNotShared(t *testing.T) {
+	inFleet(t, func(s *site) {
+		src := weir.Source[string, chan int]{Load: func(context.Context, string) (chan int, error) {
+			s.loads.Add(1)
+			return make(chan int), nil
+		}}
+		for range 2 {
+			g := from(s, src, weir.Options{TTL: time.Minute})
+			if v, err := g.Get(s.Context(), "k"); v == nil || err != nil {
+				s.Errorf("Get = %v, %v; want a value", v, err)
+			}
+		}
+		s.loaded(2)
+	})
+}
+
+func TestFleetLoadSeesItsFence(t *testing.T) {
+	inFleet(t, func(s *site) {
+		var fences []uint64
+		src := weir.Source[string, row]{Load: func(ctx context.Context, key string) (row, error) {
+			f, ok := fleet.FenceFrom(ctx)
+			if !ok {
+				s.Error("the load has no fence")
+			}
+			fences = append(fences, f)
+			return row{key, 0}, nil
+		}}
+		g := from(s, src, weir.Options{})
+		for range 3 {
+			g.Refresh(s.Context(), "k")
+			time.Sleep(time.Second)
+		}
+		if len(fences) != 3 || fences[0] >= fences[1] || fences[1] >= fences[2] {
+			s.Errorf("fences %v; want three that grow", fences)
+		}
+	})
+}
+
+// A holder that is cut off loses its lease: with CancelLost its load ends,
+// without it the value is for those who wait here.
+func TestFleetLostLease(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+			s.takes = 3 * time.Second
+			link := fleettest.NewFaults(s.tier)
+			holder := s.instance(func(o *weir.Options) {
+				o.Fleet.Tier, o.Fleet.CancelLost = fleet.WithBreaker(link, fleet.BreakerOptions{}), cancel
+			})
+			other := s.instance(nil)
+			done := make(chan weir.Result[row], 1)
+			go func() { done <- holder.GetResult(s.Context(), "k") }()
+			time.Sleep(100 * ms)
+			link.Hang()
+			time.Sleep(time.Second) // the lease has run out
+			s.version.Store(1)
+			go other.Get(s.Context(), "k")
+			time.Sleep(100 * ms)
+			link.Unhang()
+			r := <-done
+			switch {
+			case cancel && r.Err != weir.ErrLeaseLost:
+				s.Errorf("the holder's caller got %+v; want ErrLeaseLost", r)
+			case !cancel && (r.Err != nil || r.Value.Version != 0 || !r.Superseded):
+				s.Errorf("the holder's caller got %+v; want version 0, superseded", r)
+			}
+			time.Sleep(5 * time.Second)
+			s.get(other, "k", 1)
+			s.get(holder, "k", 1)
+			s.loaded(2)
+		})
+	}
+}
+
+// Where the Tier is away each instance goes on alone; when it is back what
+// memory has is asked for again.
+func TestFleetAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+		link := fleettest.NewFaults(s.tier)
+		a := s.instance(func(o *weir.Options) { o.Fleet.Tier = fleet.WithBreaker(link, fleet.BreakerOptions{}) })
+		b := s.instance(nil)
+		s.get(a, "k", 0)
+		s.get(b, "k", 0)
+		time.Sleep(ms) // the lease was due for an extension as the load ended
+		link.Hang()
+		start := time.Now()
+		for i := range 5 {
+			s.get(a, fmt.Sprint(i), 0)
+		}
+		if took, want := time.Since(start), 3*fleet.DefaultDeadline+5*s.takes; took != want {
+			s.Errorf("five misses took %v; want %v: three deadlines, and the loads", took, want)
+		}
+		if err := a.Invalidate(s.Context(), "k"); !errors.Is(err, fleet.ErrUnavailable) {
+			s.Errorf("Invalidate = %v; want ErrUnavailable", err)
+		}
+		if st := a.Stats().Fleet; st.Alone != 5 || st.Unavailable == 0 {
+			s.Errorf("Stats.Fleet = %+v; want 5 alone", st)
+		}
+		s.version.Store(1)
+		if err := b.Invalidate(s.Context(), "0"); err != nil {
+			s.Fatal(err)
+		}
+		s.get(a, "0", 0) // it cannot know
+		link.Unhang()
+		time.Sleep(3 * time.Second)
+		s.get(a, "0", 1)
+	})
+}
+
+func TestFleetFaultsInOptions(t *testing.T) {
+	tier := fleet.NewMemory(fleet.MemoryOptions{})
+	load := func(context.Context, string) (int, error) { return 0, nil }
+	for want, f := range map[string]weir.Fleet{
+		"Options.Fleet.Tier":        {Lease: time.Second},
+		"Options.Fleet.Namespace":   {Tier: tier},
+		"Options.Fleet.Lease":       {Tier: tier, Namespace: "n", Lease: time.Millisecond},
+		"Options.Fleet.MemoryCap":   {Tier: tier, Namespace: "n", MemoryCap: -1},
+		"Options.Fleet.MaxKeep":     {Tier: tier, Namespace: "n", MaxKeep: -1},
+		"Options.Fleet.Cooling.Max": {Tier: tier, Namespace: "n", Cooling: weir.Backoff{Initial: 2, Max: 1}},
+	} {
+		_, err := weir.New(load, weir.Options{Fleet: f})
+		var fault *weir.OptionError
+		if !errors.As(err, &fault) || fault.Field != want {
+			t.Errorf("New = %v; want a fault of %s", err, want)
+		}
+	}
+	if _, err := weir.New(load, weir.Options{LoadTimeout: -1, Fleet: weir.Fleet{Tier: tier, Namespace: "n"}}); err == nil {
+		t.Error("New with a fleet and no LoadTimeout = nil; want a fault")
+	}
+}
+
+// B2 and E2 in a fleet: of all instances one refreshes ahead.
+func TestFleetRefreshAheadByOne(t *testing.T) {
+	inFleet(t, func(s *site) {
+		gs := s.instances(8, func(o *weir.Options) { o.RefreshAhead = 0.5; o.RefreshJitter = -1 })
+		for _, g := range gs {
+			s.get(g, "k", 0)
+		}
+		s.version.Store(1)
+		time.Sleep(31 * time.Second)
+		var stale atomic.Int64
+		for _, g := range gs {
+			if s.get(g, "k", 0).State != weir.StateFresh {
+				stale.Add(1)
+			}
+		}
+		time.Sleep(time.Second)
+		for _, g := range gs {
+			s.get(g, "k", 1)
+		}
+		if s.loaded(2); stale.Load() > 0 {
+			s.Errorf("%d had to wait or were served stale", stale.Load())
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package inflight
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who waits for a flight that is moved waits for its new load: the old one may
+// end, and his leaving is the new one's.
+func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := Table[int, int]{Splits: true}
+		table.Lock()
+		l := table.StartManyLocked(context.Background(), []int{1, 2}, false)
+		f, g := l.Flights()[0], l.Flights()[1]
+		f.JoinLocked()
+		table.Unlock()
+		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		left, stayed, other := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		go func() { left <- f.Wait(short, 0) }()
+		go func() { stayed <- f.Wait(t.Context(), 0) }()
+		go func() { other <- g.Wait(t.Context(), 0) }()
+		time.Sleep(time.Second)
+
+		table.Lock()
+		own := f.MoveLocked()
+		if n, m := l.JoinersLocked(), own.JoinersLocked(); n != 1 || m != 2 {
+			t.Errorf("%d and %d joiners; want 1 left and 2 moved", n, m)
+		}
+		if table.FindLocked(1) != f || table.RunningLocked() != 2 {
+			t.Error("the moved flight cannot be joined, or its load does not run")
+		}
+		table.Unlock()
+		settle(l, 7)
+		if err := <-other; err != nil || g.Value != 7 {
+			t.Errorf("the other flight: %d, %v; want 7", g.Value, err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait = %v; want the deadline", err)
+		}
+		select {
+		case <-stayed:
+			t.Fatal("a caller of the moved flight was woken by the old load's end")
+		default:
+		}
+		settle(own, 9)
+		if err := <-stayed; err != nil || f.Value != 9 {
+			t.Errorf("the moved flight: %d, %v; want 9", f.Value, err)
+		}
+		table.Lock()
+		defer table.Unlock()
+		table.check(t)
+	})
+}
+
+// The last to leave a moved flight abandons its own load, and no other.
+func TestMovedFlightIsAbandonedByItself(t *testing.T) {
+	table := Table[int, int]{Splits: true}
+	table.Lock()
+	l := table.StartManyLocked(context.Background(), []int{1, 2}, false)
+	f := l.Flights()[0]
+	own := f.MoveLocked()
+	table.Unlock()
+	if !f.Leave(0) || context.Cause(own) != ErrAbandoned {
+		t.Errorf("the moved load ended with %v; want ErrAbandoned", context.Cause(own))
+	}
+	if l.Err() != nil {
+		t.Errorf("the other load ended with %v", l.Err())
+	}
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// errEnded is what faults of a Server that was stopped return.
+var errEnded = errors.New("it was stopped")
+
+// signal sends sig to the engine's processes.
+func (s *Server) signal(what string, sig syscall.Signal) error {
+	if err := s.process().SignalGroup(sig); err != nil {
+		return fmt.Errorf("engine: %s %s: %w", what, s.Name, err)
+	}
+	return nil
+}
+
+// Pause stops the engine's processes where they are, by SIGSTOP. Connections
+// stay open, and nobody answers. Stop works as ever.
+func (s *Server) Pause() error { return s.signal("pause", syscall.SIGSTOP) }
+
+// Continue lets a paused engine go on.
+func (s *Server) Continue() error { return s.signal("continue", syscall.SIGCONT) }
+
+// Kill kills the engine's processes and waits until they are gone: its
+// connections are reset, and new ones refused. It may be started again by
+// Restart, and must still be stopped.
+func (s *Server) Kill() error {
+	p := s.process()
+	if err := s.signal("kill", syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.Ended()
+	return nil
+}
+
+// Restart starts the engine anew, with nothing that it had, on the ports that
+// it has had. One that runs is ended first. A node of a cluster comes back as a
+// member of none.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return fmt.Errorf("engine: restart %s: %w", s.Name, errEnded)
+	}
+	if err := s.endLocked(); err != nil {
+		return fmt.Errorf("engine: restart %s: %w", s.Name, err)
+	}
+	again, err := s.launch.start(ctx)
+	if err != nil {
+		return err
+	}
+	s.proc, s.folder = again.proc, again.folder
+	return nil
+}

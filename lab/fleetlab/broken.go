@@ -1,0 +1,96 @@
+package fleetlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// Ways to break a tier, for Engine.Broken: they show that the experiments would
+// see it.
+const (
+	WithoutFences        = "fences"        // a result that is refused is written all the same
+	WithoutPushes        = "pushes"        // nobody is told anything
+	WithoutInvalidations = "invalidations" // they are acknowledged, and not done
+	WithoutLeases        = "leases"        // who is told to wait is told to load
+	WithMixedKeys        = "keys"          // a part of the name is lost
+	WithoutEnd           = "freshness"     // what is stored stays, and is fresh for ever; invalidations fail
+)
+
+var errBroken = errors.New("fleetlab: it is broken")
+
+// broken is a tier with something missing. What it does not break it hands on.
+type broken struct {
+	fleet.Tier
+	how string
+}
+
+func newBroken(t fleet.Tier, how string) (fleet.Tier, error) {
+	switch how {
+	case "":
+		return t, nil
+	case WithoutFences, WithoutPushes, WithoutInvalidations, WithoutLeases, WithMixedKeys, WithoutEnd:
+		return &broken{t, how}, nil
+	}
+	return nil, fmt.Errorf("fleetlab: Engine.Broken is %q, which is no way to break a tier", how)
+}
+
+func (b *broken) key(k fleet.Key) fleet.Key {
+	if b.how == WithMixedKeys && len(k.Name) > 1 {
+		k.Name = k.Name[:len(k.Name)-1]
+	}
+	return k
+}
+
+// Acquire is the tier's, with what is broken of it.
+func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet.Answer, error) {
+	a, err := b.Tier.Acquire(ctx, b.key(k), ask)
+	switch {
+	case err != nil:
+	case b.how == WithoutLeases && a.Grant == fleet.Held:
+		a.Grant = fleet.Granted // with the other's fence
+	}
+	return a, err
+}
+
+// Settle is the tier's, or, without fences, a write if that refuses.
+func (b *broken) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
+	if b.how == WithoutEnd && o.Entry != nil {
+		e := *o.Entry
+		e.Fresh, e.Keep = time.Hour, time.Hour
+		o.Entry = &e
+	}
+	ok, err := b.Tier.Settle(ctx, b.key(k), fence, o)
+	if b.how == WithoutFences && !ok && err == nil && o.Entry != nil {
+		_, err = b.Tier.Write(ctx, b.key(k), fleet.Write{Entry: o.Entry})
+		ok = true
+	}
+	return ok, err
+}
+
+// Extend is the tier's.
+func (b *broken) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
+	return b.Tier.Extend(ctx, b.key(k), fence, d)
+}
+
+// Write is the tier's, or a lie, or a failure.
+func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
+	switch {
+	case b.how == WithoutInvalidations && w.Entry == nil:
+		return uint64(time.Now().UnixMicro()), nil
+	case b.how == WithoutEnd && w.Entry == nil:
+		return 0, &fleet.UnavailableError{Op: "write", Err: errBroken}
+	}
+	return b.Tier.Write(ctx, b.key(k), w)
+}
+
+// Watch is the tier's, or silent.
+func (b *broken) Watch(namespace string, w fleet.Watcher) (stop func(), err error) {
+	if b.how == WithoutPushes {
+		return func() {}, nil
+	}
+	return b.Tier.Watch(namespace, w)
+}

@@ -1,0 +1,116 @@
+package fleetlab
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An Answer is what a Source says of a key, and an Instance after it.
+type Answer struct {
+	Key     string `json:"key"`
+	Version int64  `json:"version"`
+
+	// Of an Instance alone: its name, and where it had the value.
+	Instance string `json:"instance,omitempty"`
+	From     string `json:"from,omitempty"`
+}
+
+// A Source is a slow store, over HTTP, that counts its calls:
+//
+//	GET  /load/KEY?by=NAME   its Answer, as it was when the call began
+//	POST /change/KEY         makes a version; answers with its number
+//	POST /loads/KEY          how many calls for that key there were
+//	POST /holder/KEY         who calls for it now; empty: nobody
+//	POST /wait/DURATION      how long calls take from now on
+type Source struct {
+	begin func() (end func())
+
+	mu       sync.Mutex
+	wait     time.Duration     // guarded by mu
+	versions map[string]int64  // guarded by mu; of keys that were changed
+	loads    map[string]int    // guarded by mu
+	holders  map[string]string // guarded by mu; who called last, of the calls that run
+}
+
+// NewSource returns a Source whose calls take wait. Each call calls begin, and
+// the function that it returns when it is over.
+func NewSource(wait time.Duration, begin func() (end func())) *Source {
+	return &Source{
+		begin: begin, wait: wait,
+		versions: make(map[string]int64), loads: make(map[string]int), holders: make(map[string]string),
+	}
+}
+
+// ServeHTTP answers as told above.
+func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	what, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch what {
+	case "load":
+		s.load(w, r, key)
+	case "change":
+		fmt.Fprint(w, s.change(key))
+	case "loads":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprint(w, s.loads[key])
+	case "holder":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprint(w, s.holders[key])
+	case "wait":
+		d, err := time.ParseDuration(key)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wait = d
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// load answers late with what was there at its beginning: so an answer that is
+// overtaken is as old as it can be. A call whose caller has left ends.
+func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
+	defer s.begin()()
+	by := r.FormValue("by")
+	s.mu.Lock()
+	s.loads[key]++
+	s.holders[key] = by
+	wait, a := s.wait, Answer{Key: key, Version: s.versions[key] + 1}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holders[key] == by {
+			delete(s.holders, key)
+		}
+	}()
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.Context().Done():
+		return
+	}
+	writeAnswer(w, a)
+}
+
+func (s *Source) change(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.versions[key]++
+	return strconv.FormatInt(s.versions[key]+1, 10)
+}
+
+func writeAnswer(w http.ResponseWriter, a Answer) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(a) //nolint:errcheck // the client is gone
+}

@@ -1,0 +1,212 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/lab/scenario"
+)
+
+// What a chaosFault may need beside a server.
+const (
+	aServer  = iota
+	aLink    // between the instances and the server
+	aCluster // in place of it: 3 masters with a replica each
+)
+
+// A chaosFault is one of those that happen to a fleet.
+type chaosFault struct {
+	name  string
+	needs int
+	// cuts says that pushes may not reach anybody.
+	cuts bool
+	// happens returns when it is over. It may write down what it measures.
+	happens func(ctx context.Context, c *chaos, values map[string]float64) error
+}
+
+// chaosFaults are all of them, in the order in which they happen.
+var chaosFaults = []chaosFault{
+	{name: "no fault", happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
+		return c.inDark(ctx, values, 1)
+	}},
+	{name: "holder killed", happens: holderKilled},
+	{name: "holder stopped", happens: holderStopped},
+	{name: "Redis killed", cuts: true, happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
+		if err := c.redis.Kill(); err != nil {
+			return err
+		}
+		if err := c.inDark(ctx, values, c.set.Instances); err != nil {
+			return err
+		}
+		return c.redis.Restart(ctx)
+	}},
+	{name: "Redis restarts empty", cuts: true, happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
+		if err := c.redis.Restart(ctx); err != nil {
+			return err
+		}
+		return c.inDark(ctx, values, c.set.Instances)
+	}},
+	{name: "Redis hangs", cuts: true, happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
+		if err := c.redis.Pause(); err != nil {
+			return err
+		}
+		if err := c.inDark(ctx, values, c.set.Instances); err != nil {
+			return err
+		}
+		return c.redis.Continue()
+	}},
+	{name: "link too slow", needs: aLink, cuts: true, happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
+		if err := c.link.delay(3 * c.set.Service.Engine.Deadline); err != nil {
+			return err
+		}
+		if err := c.inDark(ctx, values, c.set.Instances); err != nil {
+			return err
+		}
+		return c.link.heal(ctx)
+	}},
+	{name: "link resets", needs: aLink, cuts: true, happens: linkResets},
+	{name: "master fails over", needs: aCluster, cuts: true, happens: masterFailsOver},
+}
+
+// inDark waits until the fault lasts long enough, and sends a burst meanwhile,
+// whose key may be loaded so many times.
+func (c *chaos) inDark(ctx context.Context, values map[string]float64, most int) error {
+	rest(ctx, c.set.Lasts/3)
+	loads, err := c.burst(ctx, "dark", most)
+	if err != nil {
+		return err
+	}
+	values[burstInFault] = loads
+	rest(ctx, c.set.Lasts*2/3)
+	return nil
+}
+
+// held sends a burst for a key and returns the instance that loads it, while it
+// does, and what to call for the burst's end.
+func (c *chaos) held(ctx context.Context, key string) (holder *scenario.Server, wait func(), err error) {
+	var burst sync.WaitGroup
+	burst.Go(func() { c.drive.burst(ctx, key, c.set.Burst) })
+	for limit := time.Now().Add(patience); time.Now().Before(limit); {
+		name, err := c.fleet.order(ctx, "/holder/"+key)
+		if err != nil {
+			return nil, burst.Wait, err
+		}
+		if s := c.fleet.named(name); s != nil {
+			return s, burst.Wait, nil
+		}
+		rest(ctx, 2*time.Millisecond)
+	}
+	return nil, burst.Wait, fmt.Errorf("scenarios: nobody loads %s", key)
+}
+
+// holderKilled kills the instance that loads what all others wait for.
+func holderKilled(ctx context.Context, c *chaos, values map[string]float64) error {
+	holder, wait, err := c.held(ctx, "killed")
+	if err != nil {
+		return err
+	}
+	if err := holder.Kill(); err != nil {
+		return err
+	}
+	killed := time.Now()
+	wait()
+	served := time.Since(killed)
+	c.drive.want("killed")
+	loads, err := c.loads(ctx, "killed")
+	if err != nil {
+		return err
+	}
+	values[burstInFault], values[servedAfterMS] = float64(loads), ms(served)
+	c.lab.Check(c.fault.name+": the key is loaded twice", loads == 2, "%d loads", loads)
+	c.lab.CheckTime(c.fault.name+": all are served within the lease, a load and 300 ms", served <= chaosLease+chaosWait+300*time.Millisecond, "after %v", served.Round(time.Millisecond))
+	rest(ctx, c.set.Lasts)
+	return nil
+}
+
+// holderStopped stops the instance that loads what others wait for, beyond its
+// lease. Meanwhile the source changes, and the fleet is told. What the instance
+// brings when it goes on is too late.
+func holderStopped(ctx context.Context, c *chaos, values map[string]float64) error {
+	holder, wait, err := c.held(ctx, "stopped")
+	if err != nil {
+		return err
+	}
+	// It hears nothing until it goes on, and may then think the engine away.
+	mended := c.drive.check.Cut(holder.Variant)
+	defer mended()
+	c.stopped = holder.Variant
+	if err := holder.Pause(); err != nil {
+		return err
+	}
+	defer holder.Continue() //nolint:errcheck // it goes on already
+	rest(ctx, chaosLease+3*chaosWait)
+	loads, err := c.loads(ctx, "stopped")
+	if err != nil {
+		return err
+	}
+	values[burstInFault] = float64(loads)
+	c.lab.Check(c.fault.name+": two loads overlap", loads == 2, "%d loads", loads)
+	for try := 0; !c.drive.changeOne(ctx, "stopped"); try++ { // nginx may ask the one that is stopped
+		if try == 5 {
+			return fmt.Errorf("scenarios: no instance takes an invalidation")
+		}
+	}
+	c.drive.want("stopped")
+	rest(ctx, c.set.Lasts)
+	if err := holder.Continue(); err != nil {
+		return err
+	}
+	wait()
+	rest(ctx, c.set.Mend)
+	return nil
+}
+
+// linkResets has connections to the engine reset, again and again.
+func linkResets(ctx context.Context, c *chaos, values map[string]float64) error {
+	const period = 250 * time.Millisecond
+	over, stop := context.WithTimeout(ctx, c.set.Lasts)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { // ends with over
+		for over.Err() == nil {
+			if err := c.link.reset(); err != nil {
+				failed <- err
+				return
+			}
+			rest(over, period/2)
+			if err := c.link.heal(ctx); err != nil {
+				failed <- err
+				return
+			}
+			rest(over, period/2)
+		}
+		failed <- nil
+	}()
+	// With each new connection memory counts as stale, so an instance may load
+	// once more.
+	resets := int(c.set.Lasts/period) + 1
+	err := c.inDark(ctx, values, c.set.Instances*resets)
+	return errors.Join(err, <-failed)
+}
+
+// masterFailsOver kills a master of the cluster and waits until a replica has
+// its place.
+func masterFailsOver(ctx context.Context, c *chaos, values map[string]float64) error {
+	if err := c.cluster.Nodes[0].Kill(); err != nil {
+		return err
+	}
+	if err := c.inDark(ctx, values, c.set.Instances); err != nil {
+		return err
+	}
+	limit, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	for len(c.cluster.Masters(limit)) < 3 {
+		if !rest(limit, 50*time.Millisecond) {
+			return fmt.Errorf("scenarios: no replica becomes a master: %w", context.Cause(limit))
+		}
+	}
+	return nil
+}

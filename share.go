@@ -1,0 +1,430 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/internal/member"
+	"github.com/weir-go/weir/limit"
+)
+
+// A part is what a load has to do with the fleet for one of its keys.
+type part[V any] struct {
+	seat  *member.Seat
+	asked instant        // when the answer below was asked for
+	first *member.Answer // asked already, by the load that this one was taken out of
+	grant uint64         // the fence of a lease that was granted and is not held yet; 0 for none
+
+	lease *member.Lease // nil: there is none
+	stop  func() bool   // ends that a load which is given up gives up its lease
+	prior *entry[V]     // what the Tier had, too old to be served; nil for nothing
+
+	refused bool // the Tier did not take the result
+}
+
+// share asks the fleet for the load's keys, and reports whether the function is
+// to be called: for those for which this instance has the lease, and those with
+// which it is alone. Keys that are answered, or have to wait, go on as loads of
+// their own.
+func (r *run[K, V]) share() bool {
+	if r.g.team == nil || len(r.parts) > 0 && r.parts[0].lease != nil {
+		return true
+	}
+	flights := r.l.Flights()
+	if r.parts == nil {
+		r.parts = make([]part[V], len(flights))
+		for i, f := range flights {
+			r.parts[i].seat = r.g.sit(f.Key)
+		}
+	}
+	if len(flights) > 1 {
+		return r.shareMany()
+	}
+	return r.shareOne(flights[0].Key, &r.parts[0])
+}
+
+// ask is what the load wants of the fleet for key.
+func (r *run[K, V]) ask(key K) fleet.Ask {
+	switch {
+	case r.l.Forced:
+		return fleet.Ask{NewerThan: fleet.AnyFence}
+	case r.background:
+		if e := r.g.lookup(key); e != nil {
+			return fleet.Ask{NewerThan: e.fence()}
+		}
+	}
+	return fleet.Ask{}
+}
+
+// shareOne is share for one key:
+//
+//  1. ask; where there is no Tier, load.
+//  2. A fresh value, or a recent failure, is the answer.
+//  3. With the lease: a stale value that may be served is the answer, and the
+//     load goes on in the background; otherwise load.
+//  4. Another has the lease: a stale value that may be served is the answer;
+//     otherwise wait to be woken, and ask again.
+func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
+	ask := r.ask(key)
+	for {
+		a, err := r.askNext(p, ask)
+		switch {
+		case r.l.Err() != nil:
+			if err == nil && a.Grant == fleet.Granted {
+				p.seat.Hold(a.Fence, nil).GiveUp(fleet.Outcome{})
+			}
+			return false
+		case err != nil:
+			r.g.count.alone.Add(1)
+			return true
+		}
+		if a.Grant == fleet.Granted && p.seat.Overtaken(a.Fence) {
+			p.seat.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before it was told
+			continue
+		}
+		e := r.g.received(a, p.asked)
+		switch a.Grant {
+		case fleet.Fresh:
+			if e == nil {
+				ask = fleet.Ask{NewerThan: a.Entry.Fence}
+				continue
+			}
+			r.answerFromTier(e)
+			return false
+		case fleet.Cooling:
+			return r.cooling(key, a, e)
+		case fleet.Granted:
+			return r.granted(key, p, a, e)
+		}
+		if r.servesStale(e) {
+			r.answerFromTier(e)
+			return false
+		}
+		r.fallBackOn(key, e)
+		if p.seat.Await(r.l, a.Remaining) != nil {
+			return false
+		}
+		ask.Joined, ask.NewerThan = a.Fence, min(ask.NewerThan, a.Fence-1)
+	}
+}
+
+// askNext asks once, unless that was done before.
+func (r *run[K, V]) askNext(p *part[V], ask fleet.Ask) (member.Answer, error) {
+	if a := p.first; a != nil {
+		p.first = nil
+		return *a, nil
+	}
+	p.asked = r.g.now()
+	return p.seat.Ask(r.l, ask)
+}
+
+// servesStale reports whether e, which may be nil, is to be served now, in place
+// of waiting.
+func (r *run[K, V]) servesStale(e *entry[V]) bool {
+	return e != nil && !r.background && !r.l.Forced && e.kind == kindValue && r.g.now() < e.staleUntil
+}
+
+// answerFromTier makes e the load's answer.
+func (r *run[K, V]) answerFromTier(e *entry[V]) {
+	r.l.Return()
+	r.ended = r.g.now()
+	a := answer[V]{entry: e, tags: tagNames(e.extra.tags), fromTier: true}
+	e.extra.tags = nil
+	a.keep = e.kind == kindValue && r.ended < e.errorUntil || r.ended < e.freshUntil
+	a.heavy = r.g.o.MaxWeight > 0 && uint64(e.weight) > r.g.o.MaxWeight
+	a.keep = a.keep && !a.heavy
+	r.one = a
+}
+
+// cooling answers with the failure of another, or goes on alone where that had
+// an answer which is not for others.
+func (r *run[K, V]) cooling(key K, a member.Answer, e *entry[V]) bool {
+	if a.Failure.Kind == fleet.Unshared {
+		r.g.count.alone.Add(1)
+		return true
+	}
+	r.fallBackOn(key, e)
+	r.l.Return()
+	r.ended = r.g.now()
+	r.err = &fleet.RemoteError{Failure: a.Failure}
+	r.class = classify(nil, r.err)
+	r.cools = a.Remaining
+	return false
+}
+
+// granted begins to hold the lease, and decides whether the load goes on here or
+// in the background.
+func (r *run[K, V]) granted(key K, p *part[V], a member.Answer, e *entry[V]) bool {
+	if r.servesStale(e) {
+		r.answerFromTier(e)
+		r.handOver = a.Fence
+		return false
+	}
+	p.prior = e
+	r.fallBackOn(key, e)
+	return r.hold(p, a.Fence)
+}
+
+// hold begins to hold a lease for as long as the load is not final. It reports
+// false if that is so already.
+func (r *run[K, V]) hold(p *part[V], fence uint64) bool {
+	g, l := r.g, r.l
+	var lost func()
+	if g.team.o.CancelLost {
+		lost = func() { g.fail(l, ErrLeaseLost) }
+	}
+	p.lease = p.seat.Hold(fence, lost)
+	g.flights.Lock()
+	final := l.FinalLocked()
+	if len(l.Flights()) == 1 {
+		l.Fence = fence
+	}
+	g.flights.Unlock()
+	p.stop = context.AfterFunc(l, func() { p.lease.GiveUp(r.givenUp()) })
+	return !final
+}
+
+// givenUp is what the fleet is told of a load that is final while its function
+// runs.
+func (r *run[K, V]) givenUp() fleet.Outcome {
+	var late *TimeoutError
+	if cause := context.Cause(r.l); errors.As(cause, &late) {
+		return r.g.team.failure(cause, ClassTransient)
+	}
+	return fleet.Outcome{}
+}
+
+// fail ends l with err while its function runs.
+func (g *Guard[K, V]) fail(l *inflight.Load[K, outcome[V]], err error) {
+	g.flights.Lock()
+	first := l.FailLocked(err)
+	g.flights.Unlock()
+	if first {
+		l.End(err)
+	}
+}
+
+// fallBackOn puts e, which may be nil, into memory for the case that the load
+// fails, unless there is something.
+func (r *run[K, V]) fallBackOn(key K, e *entry[V]) {
+	g := r.g
+	now := g.now()
+	if !e.servesOnError(now) {
+		return
+	}
+	c := e.demoted(now)
+	tags := tagNames(e.extra.tags)
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	f := r.l.Flights()[0]
+	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(key) != nil || r.parts[0].seat.Overtaken(e.fence()) {
+		return
+	}
+	c.extra.tags = nil
+	c.setTags(g.internLocked(tags), r.l.Seq)
+	if !c.outdated() {
+		g.store.Set(key, c)
+	}
+}
+
+// shareMany is share for several keys. Those for which the function is to be
+// called stay.
+func (r *run[K, V]) shareMany() bool {
+	g := r.g
+	flights := r.l.Flights()
+	answers, errs := r.askAll()
+	var moved []*run[K, V]
+	stay := r.parts[:0:0]
+	stale := make([]bool, len(flights)) // decoded without the lock, by the user's codec
+	for i := range flights {
+		stale[i] = errs[i] == nil && answers[i].Grant == fleet.Granted && r.servesStale(g.received(answers[i], r.parts[i].asked))
+	}
+	g.flights.Lock()
+	final := r.l.FinalLocked()
+	for i, f := range append([]*inflight.Flight[K, outcome[V]](nil), flights...) {
+		a, p := answers[i], r.parts[i]
+		alone := errs[i] != nil || a.Grant == fleet.Cooling && a.Failure.Kind == fleet.Unshared
+		mine := errs[i] == nil && a.Grant == fleet.Granted
+		if final || alone || mine && !stale[i] {
+			if mine {
+				p.grant = a.Fence
+			}
+			stay = append(stay, p)
+			continue
+		}
+		p.first = &a
+		moved = append(moved, &run[K, V]{g: g, l: f.MoveLocked(), background: r.background, parts: []part[V]{p}})
+		if r.background {
+			g.refreshing++
+		}
+	}
+	// Who waited for what was taken out has kept the rest from being abandoned.
+	unwanted := r.l.JoinersLocked() == 0 && !r.l.PinnedLocked() && g.o.AbandonGrace == 0
+	g.flights.Unlock()
+	r.parts = stay
+	for _, m := range moved {
+		go m.run()
+	}
+	for i := range r.parts {
+		switch p := &r.parts[i]; {
+		case p.grant == 0:
+		case final:
+			p.seat.Hold(p.grant, nil).GiveUp(fleet.Outcome{})
+		default:
+			final = !r.hold(p, p.grant)
+		}
+	}
+	if len(stay) == 0 {
+		r.l.Return()
+		r.ended, r.many = g.now(), []answer[V]{}
+	} else if unwanted && !final {
+		g.fail(r.l, ErrAbandoned)
+		final = true
+	}
+	return !final && len(stay) > 0
+}
+
+// askAll asks for all keys at once.
+func (r *run[K, V]) askAll() ([]member.Answer, []error) {
+	const atOnce = 64
+	flights := r.l.Flights()
+	answers, errs := make([]member.Answer, len(flights)), make([]error, len(flights))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, f := range flights {
+		p, ask := &r.parts[i], r.ask(f.Key)
+		p.asked = r.g.now()
+		slots <- struct{}{}
+		all.Go(func() {
+			answers[i], errs[i] = p.seat.Ask(r.l, ask)
+			<-slots
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			r.g.count.alone.Add(1)
+		}
+	}
+	return answers, errs
+}
+
+// place waits for one of the places of bulk loads, where there are some and the
+// load has none.
+func (r *run[K, V]) place() bool {
+	g, l := r.g, r.l
+	if g.places == nil || l.Group != nil {
+		return true
+	}
+	g.flights.Lock()
+	if l.FinalLocked() {
+		g.flights.Unlock()
+		return false
+	}
+	l.Group = g.places.SendLocked(l)
+	g.flights.Unlock()
+	return r.gather() && r.depart()
+}
+
+// settle tells the fleet what came of the load. It survives a panic of the
+// user's codec.
+func (r *run[K, V]) settle() {
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.lease == nil {
+			continue
+		}
+		p.stop()
+		if r.l.Err() != nil {
+			p.lease.GiveUp(r.givenUp())
+			continue
+		}
+		taken, err := p.lease.Settle(r.fleetOutcome(i))
+		p.refused = !taken && err == nil
+	}
+}
+
+// fleetOutcome is what the fleet is told of the ith key.
+func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
+	g, t := r.g, r.g.team
+	defer func() {
+		if recover() != nil {
+			g.count.panics.Add(1)
+			o = t.unshared()
+		}
+	}()
+	if r.err != nil {
+		if r.ctx == nil && r.class == ClassOverload {
+			return fleet.Outcome{} // refused here, by our own limiter
+		}
+		return t.failure(r.err, r.class)
+	}
+	a := r.at(i)
+	if a.err != nil {
+		return t.failure(a.err, a.class)
+	}
+	if a.noStore {
+		return t.unshared()
+	}
+	e, err := t.share(a.entry, a.tags, r.tagSeq, g.now())
+	if err != nil {
+		g.count.unencoded.Add(1)
+		return t.unshared()
+	}
+	if a.entry.extra == nil {
+		a.entry.extra = &extra{}
+	}
+	a.entry.extra.fence = r.parts[i].lease.Fence()
+	return fleet.Outcome{Entry: e}
+}
+
+// overtakenElsewhere reports whether the fleet knows something newer than what
+// is about to be committed as the ith answer. The table's lock must be held.
+func (r *run[K, V]) overtakenElsewhere(i int, e *entry[V]) bool {
+	if len(r.parts) == 0 {
+		return false
+	}
+	p := &r.parts[i]
+	return p.refused || p.seat.Overtaken(e.fence())
+}
+
+// goOnLocked starts the background load to which a load that was answered with a
+// stale value leaves its lease. The table's lock must be held, and the run's own
+// load have been settled; counts says that it was not given up before.
+func (r *run[K, V]) goOnLocked(counts bool) {
+	g := r.g
+	if r.handOver == 0 || !counts || g.closed.Load() || g.refreshing >= g.o.MaxRefreshes || g.hungLocked() {
+		return
+	}
+	f := r.l.Flights()[0]
+	if f.SupersededLocked() || f.Value.late > 0 || g.flights.FindLocked(f.Key) != nil {
+		return
+	}
+	l := g.flights.StartLocked(r.l.Values(), f.Key, true)
+	l.Seq, l.Urgency = r.l.Seq, int8(limit.Background)
+	l.Flights()[0].Began = g.now()
+	g.refreshing++
+	if g.lookup(f.Key) == f.Value.entry {
+		f.Value.entry.refreshFrom.Store(farAhead)
+	}
+	r.next = &run[K, V]{g: g, l: l, background: true}
+}
+
+// goOn hands the lease, and the seat that goes with it, to that load, or gives it
+// up if there is none.
+func (r *run[K, V]) goOn() {
+	switch {
+	case r.handOver == 0:
+	case r.next == nil:
+		r.parts[0].seat.Hold(r.handOver, nil).GiveUp(fleet.Outcome{})
+	default:
+		p := part[V]{seat: r.parts[0].seat, asked: r.parts[0].asked, prior: r.one.entry}
+		r.parts = nil // the seat is the other's to leave
+		r.next.parts = []part[V]{p}
+		r.next.hold(&r.next.parts[0], r.handOver)
+		go r.next.run()
+	}
+}

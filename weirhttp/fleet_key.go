@@ -1,0 +1,95 @@
+package weirhttp
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// What keys are called in the tier:
+//
+//	u 4:http 12:shop.example /path?query          a URL
+//	v FENCE HASH u 4:http ...                     one of its variants
+//
+// without the blanks. FENCE is that of the mark at the URL, in 16 hexadecimal
+// digits, so that a purge of the URL, which removes the mark, is one of all its
+// variants. HASH is of the names and the selecting values, of which some are
+// nobody's business (Policy.Vary with Authorization): 32 digits of SHA-256.
+
+const (
+	fenceDigits = 16
+	hashDigits  = 32
+	maxURLName  = fleet.MaxName - 1 - fenceDigits - hashDigits
+)
+
+// nameOf returns what key is called, and false if it is too long for that.
+func nameOf(key responses.Key) (string, bool) {
+	if !fits(key) {
+		return "", false
+	}
+	return "u" + strconv.Itoa(len(key.Scheme)) + ":" + key.Scheme + strconv.Itoa(len(key.Host)) + ":" + key.Host + key.Target, true
+}
+
+// fits reports whether key has a name.
+func fits(key responses.Key) bool {
+	const lengths = 16 // digits and colons, and the u
+	return len(key.Scheme)+len(key.Host)+len(key.Target) <= maxURLName-lengths
+}
+
+// variantOf returns what a variant of the URL called name is called, to which a
+// request with fields h belongs; names are what the mark with that fence has.
+func variantOf(name string, fence uint64, names []string, h http.Header) string {
+	var b []byte
+	for _, n := range names {
+		b = append(binary.AppendUvarint(b, uint64(len(n))), n...)
+	}
+	b = append(append(b, 0), rfc9111.Selecting(names, h)...)
+	sum := sha256.Sum256(b)
+	digits := strconv.FormatUint(fence, 16)
+	return "v" + strings.Repeat("0", fenceDigits-len(digits)) + digits + hex.EncodeToString(sum[:hashDigits/2]) + name
+}
+
+// placeOf is what the store knows a variant by.
+func placeOf(variant string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(variant)) // never fails
+	return max(h.Sum64(), 1)
+}
+
+// parseName tells what is called name: the key of its URL, and of a variant the
+// place.
+func parseName(name string) (key responses.Key, place uint64, ok bool) {
+	if strings.HasPrefix(name, "v") && len(name) > 1+fenceDigits+hashDigits {
+		place = placeOf(name)
+		name = name[1+fenceDigits+hashDigits:]
+	}
+	rest, ok := strings.CutPrefix(name, "u")
+	if !ok {
+		return key, 0, false
+	}
+	if key.Scheme, rest, ok = cutCounted(rest); !ok {
+		return key, 0, false
+	}
+	if key.Host, key.Target, ok = cutCounted(rest); !ok {
+		return key, 0, false
+	}
+	return key, place, true
+}
+
+// cutCounted cuts a text with its length before it off s.
+func cutCounted(s string) (text, rest string, ok bool) {
+	digits, s, ok := strings.Cut(s, ":")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if !ok || err != nil || n > uint64(len(s)) {
+		return "", "", false
+	}
+	return s[:n], s[n:], true
+}

@@ -1,0 +1,120 @@
+package weirhttp
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// found makes s the answer of f: another instance's, which is in the store now,
+// or at least was not refused for what it is. because says why it is given
+// though it is stale; waited, that it is the answer to a call for which f has
+// waited. It reports false if f has ended meanwhile.
+func (f *flight) found(s *responses.Stored, because error, waited bool) bool {
+	return f.end(func() { f.shared, f.own, f.because, f.waited = s, s == f.known, because, waited })
+}
+
+// disband releases all who wait for f: no answer that it could get is for them.
+func (f *flight) disband() bool {
+	return f.end(func() {
+		f.dispersed = true
+		for _, w := range f.waiting {
+			w.released = true
+		}
+	})
+}
+
+// end ends f before there is a call.
+func (f *flight) end(set func()) bool {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.turned {
+		return false
+	}
+	f.turned, f.over = true, true
+	c.unlistLocked(f)
+	set()
+	f.waiting = nil
+	close(f.headed)
+	return true
+}
+
+// takeShared answers c with what the fleet had for f, if c may have it: as a hit
+// of the store is judged.
+func (c *call) takeShared(f *flight) bool {
+	h, s := c.h, f.shared
+	if c.q.Credentials&^s.Admits != 0 || c.q.NoCache && f.because == nil || !rfc9111.Matches(s.Vary, s.Selected, c.r.Header) {
+		return false
+	}
+	u := use{Standing: s.At(time.Now(), c.q)}
+	u.fresh, u.swr = !s.Marked.Load() && (u.Fresh || f.waited && f.because == nil && !s.MustRevalidate), u.SWR
+	c.stale = s
+	switch {
+	case f.because != nil:
+		if !u.IfError {
+			return false
+		}
+		c.receipt = Receipt{}
+		c.noteFleet(f)
+		c.serveStale(f.because)
+		return true
+	case !u.fresh && !u.swr:
+		return false
+	}
+	c.receipt = Receipt{TTL: u.TTL}
+	c.noteFleet(f)
+	o := OutcomeHit
+	if u.fresh {
+		h.count.hits.Add(1)
+	} else {
+		o = OutcomeStale
+		h.count.stale.Add(1)
+	}
+	h.fill(c.w.Header(), s, u.Standing)
+	if c.receipt.Detail != "" {
+		h.tellMore(c.w, "; detail="+c.receipt.Detail)
+	}
+	h.tellKey(c.w, c.key)
+	c.report(o)
+	h.body(c.w, c.r, c.q, s)
+	return true
+}
+
+// detailFleet is the detail of answers that another instance has fetched.
+const detailFleet = "fleet"
+
+// noteFleet notes that c's answer is another instance's, unless this one had it
+// already, and only has asked whether it holds.
+func (c *call) noteFleet(f *flight) {
+	if !f.own {
+		c.h.count.fleet.Add(1)
+		c.receipt.Detail = detailFleet
+	}
+}
+
+// tellMore adds to the Cache-Status of a hit.
+func (h *Handler) tellMore(w http.ResponseWriter, what string) {
+	if h.o.NoReceipt {
+		return
+	}
+	d := w.Header()
+	told := slices.Clone(d["Cache-Status"])
+	told[len(told)-1] += what
+	d["Cache-Status"] = told
+}
+
+// adopt takes what the fleet had for f, stale, as what is stored for c: for the
+// case that the call fails.
+func (c *call) adopt(f *flight) {
+	s := f.known
+	if c.h.fleet == nil || c.stale != nil || s == nil || c.q.NoStore || c.q.Credentials&^s.Admits != 0 {
+		return
+	}
+	if rfc9111.Matches(s.Vary, s.Selected, c.r.Header) {
+		c.stale = s
+	}
+}
