@@ -195,7 +195,7 @@ func TestFleetLoadSeesItsFence(t *testing.T) {
 	})
 }
 
-// A holder that is cut off loses its lease: with CancelLost its load ends,
+// T4, T5: A holder that is cut off loses its lease: with CancelLost its load ends,
 // without it the value is for those who wait here.
 func TestFleetLostLease(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
@@ -231,7 +231,7 @@ func TestFleetLostLease(t *testing.T) {
 	}
 }
 
-// Where the Tier is away each instance goes on alone; when it is back what
+// T3, T9, T10: Where the Tier is away each instance goes on alone; when it is back what
 // memory has is asked for again.
 func TestFleetAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -311,5 +311,31 @@ func TestFleetRefreshAheadByOne(t *testing.T) {
 		if s.loaded(2); stale.Load() > 0 {
 			s.Errorf("%d had to wait or were served stale", stale.Load())
 		}
+	})
+}
+
+// T1: pushes may be lost without a trace, so memory asks again after MemoryCap.
+func TestFleetMemoryCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+		link := fleettest.NewFaults(s.tier)
+		deaf := s.instance(func(o *weir.Options) {
+			o.TTL, o.Fleet.Tier, o.Fleet.MemoryCap = time.Hour, link, 10*time.Second
+		})
+		other := s.instance(func(o *weir.Options) { o.TTL = time.Hour })
+		s.get(deaf, "k", 0)
+		link.Deafen(true)
+		s.version.Store(1)
+		if err := other.Invalidate(s.Context(), "k"); err != nil {
+			s.Fatal(err)
+		}
+		s.get(other, "k", 1)
+		time.Sleep(10*time.Second - s.takes - ms)
+		s.get(deaf, "k", 0)
+		time.Sleep(2 * ms)
+		if r := s.get(deaf, "k", 1); r.Source != weir.FromTier {
+			s.Errorf("it came from %v; want the tier", r.Source)
+		}
+		s.loaded(2)
 	})
 }

@@ -97,6 +97,7 @@ func inFleet(t *testing.T, fn func(*site)) {
 	synctest.Test(t, func(t *testing.T) { fn(newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))) })
 }
 
+// T2, T6.
 func TestFleetOneLoadForAll(t *testing.T) {
 	inFleet(t, func(s *site) {
 		var wg sync.WaitGroup
@@ -114,6 +115,7 @@ func TestFleetOneLoadForAll(t *testing.T) {
 	})
 }
 
+// T4.
 func TestFleetValueIsFoundByOthers(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(3, func(o *weir.Options) { o.StaleWhileRevalidate = time.Minute })
@@ -143,6 +145,7 @@ func TestFleetValueIsFoundByOthers(t *testing.T) {
 	})
 }
 
+// T8.
 func TestFleetInvalidateReachesAll(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(3, nil)
@@ -161,6 +164,7 @@ func TestFleetInvalidateReachesAll(t *testing.T) {
 	})
 }
 
+// T5, T8.
 func TestFleetInvalidateDuringALoad(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(2, nil)
@@ -190,6 +194,7 @@ func TestFleetInvalidateDuringALoad(t *testing.T) {
 	})
 }
 
+// T8.
 func TestFleetTags(t *testing.T) {
 	inFleet(t, func(s *site) {
 		var gs []*weir.Guard[int, row]
@@ -231,6 +236,7 @@ func TestFleetTags(t *testing.T) {
 	})
 }
 
+// T7.
 func TestFleetFailureCools(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(4, nil)
@@ -288,6 +294,7 @@ func TestFleetNotStoredIsLoadedByEach(t *testing.T) {
 	})
 }
 
+// T7.
 func TestFleetAbandonedLoadPassesTheLeaseOn(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(2, nil)

@@ -246,7 +246,7 @@ func runLimiterHistory(t *testing.T, seed uint64, mode fleet.FailureMode) {
 	}
 }
 
-// TestLimiterHistories runs 10,000 random histories. Replay one with
+// T11: TestLimiterHistories runs 10,000 random histories. Replay one with
 // -limiter.seed: the same steps, though who of several at one instant comes first
 // is the scheduler's.
 func TestLimiterHistories(t *testing.T) {
