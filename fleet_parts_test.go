@@ -339,3 +339,55 @@ func TestFleetMemoryCap(t *testing.T) {
 		s.loaded(2)
 	})
 }
+
+// keeper is a link whose pushes come whatever its operations do, as those of an
+// engine that is only slow.
+type keeper struct{ *fleettest.Faults }
+
+func (keeper) KeepsPushes() {}
+
+// T10: an engine that was slow, and not away, is not asked again for all that
+// memory holds; what was pushed meanwhile is heeded.
+func TestFleetSlowEngineIsNotAskedForAll(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
+			link := fleettest.NewFaults(s.tier)
+			var tier fleet.Tier = link
+			if keeps {
+				tier = keeper{link}
+			}
+			a := s.instance(func(o *weir.Options) { o.Fleet.Tier = fleet.WithBreaker(tier, fleet.BreakerOptions{}) })
+			b := s.instance(nil)
+			for i := range 10 {
+				s.get(a, fmt.Sprint(i), 0)
+			}
+			time.Sleep(ms)
+			link.Hang()
+			for i := range 3 {
+				s.get(a, fmt.Sprint("slow", i), 0)
+			}
+			s.version.Store(1)
+			if err := b.Invalidate(s.Context(), "7"); err != nil {
+				s.Fatal(err)
+			}
+			link.Unhang()
+			time.Sleep(3 * time.Second)
+			before := a.Stats().Fleet
+			for i := range 10 {
+				version := 0
+				if i == 7 {
+					version = 1
+				}
+				s.get(a, fmt.Sprint(i), version)
+			}
+			asked, want := a.Stats().Fleet.Acquires-before.Acquires, uint64(10)
+			if keeps {
+				want = 1
+			}
+			if asked != want || keeps != (before.Resets == 0) {
+				s.Errorf("keeps pushes %v: %d questions after it, %d resets; want %d", keeps, asked, before.Resets, want)
+			}
+		})
+	}
+}

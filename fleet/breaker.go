@@ -62,7 +62,7 @@ func orDefault[T int | time.Duration](v, def T) T {
 // in a row it opens, and operations fail at once. While it is open one probe at
 // a time goes to the engine, a Ping if the Tier has such a method, else Tags;
 // the first that is answered closes it. Watchers are told Lost when it opens and
-// Reset when it closes.
+// Reset when it closes, or Recovered, see [Recoverer].
 //
 // It may be open from the start: a Watch that finds the engine away opens it, and
 // is made up for before it closes, so that a service starts without its engine.
@@ -227,14 +227,20 @@ func (b *Breaker) closeOrNext() *breakerWatch {
 	}
 	for _, w := range b.watches {
 		if w.stop == nil && !w.busy {
-			w.busy = true
+			w.busy, w.late = true, true
 			return w
 		}
 	}
 	b.open, b.failures = false, 0
 	b.epoch++
+	_, keeps := b.inner.(PushKeeper)
 	for _, w := range b.watches {
-		w.out.add(event{kind: reset})
+		if keeps && !w.late {
+			w.out.add(event{kind: recovered})
+		} else {
+			w.out.add(event{kind: reset})
+		}
+		w.late = false
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type breakerWatch struct {
 	stop      func() // guarded by Breaker.mu; of the Tier's watch, nil without one
 	busy      bool   // guarded by Breaker.mu: one is being begun
 	gone      bool   // guarded by Breaker.mu
+	late      bool   // guarded by Breaker.mu: begun while the breaker was open, so it has missed something
 }
 
 // forward is the Watcher that the Tier gets.

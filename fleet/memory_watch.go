@@ -26,6 +26,7 @@ const (
 	tagged
 	lost
 	reset
+	recovered
 )
 
 func (e event) tell(w Watcher) {
@@ -39,6 +40,12 @@ func (e event) tell(w Watcher) {
 	case lost:
 		w.Lost()
 	case reset:
+		w.Reset()
+	case recovered:
+		if r, ok := w.(Recoverer); ok {
+			r.Recovered()
+			return
+		}
 		w.Reset()
 	}
 }

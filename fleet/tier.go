@@ -208,12 +208,24 @@ type Watcher interface {
 	// Tagged: a tag was invalidated, "" for all of the namespace.
 	Tagged(tag string, seq uint64)
 
-	// Lost: the engine cannot be reached; nothing will be told until Reset.
+	// Lost: the engine cannot be reached. Until Reset, or Recovered, it may be
+	// that nothing is told.
 	Lost()
 
 	// Reset: what happened before may not have been told.
 	Reset()
 }
+
+// A Recoverer is a Watcher that can tell an engine which was slow from one that
+// was away. In place of Reset it is told Recovered where a [Breaker] closes and
+// nothing was missed, as the Tier behind is a [PushKeeper]: to doubt all that
+// memory holds would have all of it asked for again, from an engine that was too
+// slow a moment ago.
+type Recoverer interface{ Recovered() }
+
+// A PushKeeper is a Tier that looks after its pushes apart from its operations,
+// and tells Lost and Reset itself when some may have been missed.
+type PushKeeper interface{ KeepsPushes() }
 
 // A Meter counts permits for the whole fleet. Tiers implement it where they
 // can.

@@ -37,8 +37,9 @@ type engine struct {
 }
 
 var (
-	_ fleet.Tier  = (*engine)(nil)
-	_ fleet.Meter = (*engine)(nil)
+	_ fleet.Tier       = (*engine)(nil)
+	_ fleet.PushKeeper = (*engine)(nil)
+	_ fleet.Meter      = (*engine)(nil)
 )
 
 var (
@@ -247,3 +248,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// KeepsPushes is of [fleet.PushKeeper]: the hub sees to its own connections, by
+// PINGs, and tells Lost and Reset.
+func (e *engine) KeepsPushes() {}

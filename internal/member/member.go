@@ -320,6 +320,11 @@ func (m *Member) counted(err error) error {
 // watcher is the Member as the Tier sees it.
 type watcher Member
 
+var (
+	_ fleet.Watcher   = (*watcher)(nil)
+	_ fleet.Recoverer = (*watcher)(nil)
+)
+
 func (w *watcher) Changed(name string, fence uint64, removed bool) {
 	m := (*Member)(w)
 	m.count.pushes.Add(1)
@@ -358,6 +363,10 @@ func (w *watcher) Tagged(tag string, seq uint64) {
 }
 
 func (w *watcher) Lost() { (*Member)(w).wakeAll(false) }
+
+// Recovered needs nothing done: who waited was woken at Lost, and pushes came all
+// the time.
+func (w *watcher) Recovered() {}
 
 func (w *watcher) Reset() {
 	m := (*Member)(w)
