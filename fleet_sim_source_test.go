@@ -99,8 +99,8 @@ func (in *simInst) loadMany(ctx context.Context, keys []string) (map[string]simV
 
 // A simPlan is what becomes of one load.
 type simPlan struct {
-	takes                          time.Duration
-	late, fails, panics, deaf, bad bool
+	takes                     time.Duration
+	late, fails, panics, deaf bool
 }
 
 func (in *simInst) plan(key string, n int) simPlan {

@@ -99,12 +99,6 @@ func (w *simWorld) logLocked(who, text string, args ...any) {
 	w.events = append(w.events, simEvent{w.now(), who, text, args})
 }
 
-func (w *simWorld) log(who, text string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.logLocked(who, text, args...)
-}
-
 // breakLocked notes that a rule, named first, is broken. w.mu must be held.
 func (w *simWorld) breakLocked(text string, args ...any) {
 	w.logLocked("!!!!!", text, args...)

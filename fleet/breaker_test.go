@@ -68,16 +68,16 @@ func broken(t *testing.T, o fleet.BreakerOptions) (*fleet.Breaker, *fleettest.Fa
 }
 
 // ask acquires the key, and returns the error and how long it took.
-func ask(b fleet.Tier) (error, time.Duration) {
+func ask(b fleet.Tier) (time.Duration, error) {
 	start := time.Now()
 	_, err := b.Acquire(context.Background(), testKey, fleet.Ask{Lease: time.Second})
-	return err, time.Since(start)
+	return time.Since(start), err
 }
 
 // fails asks and wants to be refused after exactly this long.
 func fails(t *testing.T, b fleet.Tier, after time.Duration) {
 	t.Helper()
-	if err, took := ask(b); !errors.Is(err, fleet.ErrUnavailable) || took != after {
+	if took, err := ask(b); !errors.Is(err, fleet.ErrUnavailable) || took != after {
 		t.Errorf("Acquire = %v after %v; want ErrUnavailable after %v", err, took, after)
 	}
 }
@@ -99,7 +99,7 @@ func TestBreakerOpensAfterMissedDeadlines(t *testing.T) {
 			t.Errorf("State = %+v; want open once, 1 refused", s)
 		}
 		var e *fleet.UnavailableError
-		if err, _ := ask(b); !errors.As(err, &e) || e.Op != "breaker" {
+		if _, err := ask(b); !errors.As(err, &e) || e.Op != "breaker" {
 			t.Errorf("Acquire = %v; want an UnavailableError of the breaker", err)
 		}
 	})
@@ -138,7 +138,7 @@ func TestBreakerProbeCloses(t *testing.T) {
 		f.Mend()
 		time.Sleep(fleet.DefaultMaxProbe)
 		h.want(t, "reset", "reset")
-		if err, _ := ask(b); err != nil || b.State().Open {
+		if _, err := ask(b); err != nil || b.State().Open {
 			t.Errorf("Acquire = %v, open %v after a good probe; want nil, false", err, b.State().Open)
 		}
 	})
@@ -200,7 +200,7 @@ func TestBreakerProbesOfAHungEngineAreBounded(t *testing.T) {
 		}
 		close(d.block)
 		time.Sleep(fleet.DefaultMaxProbe)
-		if err, _ := ask(b); err != nil {
+		if _, err := ask(b); err != nil {
 			t.Errorf("Acquire = %v after the engine went on; want nil", err)
 		}
 	})
@@ -222,7 +222,7 @@ func (g gated) Acquire(context.Context, fleet.Key, fleet.Ask) (fleet.Answer, err
 func (g gated) begin(b *fleet.Breaker, n int) (answers []chan error, results chan error) {
 	results = make(chan error, n)
 	for range n {
-		go func() { err, _ := ask(b); results <- err }()
+		go func() { _, err := ask(b); results <- err }()
 		answers = append(answers, <-g.asked)
 	}
 	return answers, results
@@ -297,7 +297,7 @@ func TestBreakerHistories(t *testing.T) {
 				pause := time.Duration(1 + rng.IntN(40))
 				wg.Go(func() {
 					for range 100 {
-						if err, took := ask(b); took > fleet.DefaultDeadline || err != nil && !errors.Is(err, fleet.ErrUnavailable) {
+						if took, err := ask(b); took > fleet.DefaultDeadline || err != nil && !errors.Is(err, fleet.ErrUnavailable) {
 							t.Errorf("seed %d: Acquire = %v after %v; want nil or ErrUnavailable within %v", seed, err, took, fleet.DefaultDeadline)
 						}
 						time.Sleep(pause * time.Millisecond)
@@ -313,7 +313,7 @@ func TestBreakerHistories(t *testing.T) {
 			f.Mend()
 			time.Sleep(2 * fleet.DefaultMaxProbe)
 			synctest.Wait()
-			if err, _ := ask(b); err != nil || b.State().Open || b.State().Calls != 0 {
+			if _, err := ask(b); err != nil || b.State().Open || b.State().Calls != 0 {
 				t.Errorf("seed %d: Acquire = %v, %+v after the faults; want nil, closed, no calls", seed, err, b.State())
 			}
 			if n := len(h.calls); b.State().Opened > 0 && h.calls[n-1] != "reset" {
@@ -380,7 +380,7 @@ func TestBreakerSuccessStartsCountingAgain(t *testing.T) {
 			fails(t, b, 0)
 			fails(t, b, 0)
 			f.Mend()
-			if err, _ := ask(b); err != nil {
+			if _, err := ask(b); err != nil {
 				t.Fatalf("Acquire = %v; want nil", err)
 			}
 		}

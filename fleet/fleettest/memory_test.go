@@ -18,7 +18,6 @@ type engine struct {
 
 	conns []*fleettest.Faults
 	of    map[fleet.Tier]*fleettest.Faults
-	down  bool
 }
 
 func (e *engine) instance() fleet.Tier {
