@@ -56,6 +56,14 @@ func openHTTP2(t *testing.T, c gateway.Config) *site {
 	} else {
 		resp.Body.Close()
 	}
+	s.until("the permit of that is back", func() bool { // a little after its answer
+		for _, u := range s.g.Stats().Upstreams {
+			if u.Limit.InUse > 0 {
+				return false
+			}
+		}
+		return true
+	})
 	return s
 }
 
@@ -161,7 +169,11 @@ func (g *gathering) await(t *testing.T, n int) {
 // letGo lets n calls go.
 func (g *gathering) letGo(n int) {
 	for range n {
-		g.let <- struct{}{}
+		select {
+		case g.let <- struct{}{}:
+		case <-time.After(patience):
+			panic("no call is held at the origin")
+		}
 	}
 }
 
