@@ -62,6 +62,17 @@ func classify(user func(error) Class, err error) Class {
 	return ClassTransient
 }
 
+// Classify says what an error that the Guard has returned means to it: the
+// Guard's own errors have their class, those of other instances the one they
+// were given there, and all others are Options.Classify's to judge. Of nil, which
+// is no error, it says ClassTransient.
+func (g *Guard[K, V]) Classify(err error) Class {
+	if err == nil {
+		return ClassTransient
+	}
+	return classify(g.o.Classify, err)
+}
+
 // classNamed is the Class whose String is name; ClassTransient if there is none,
 // as from a newer instance.
 func classNamed(name string) Class {

@@ -35,6 +35,11 @@ type Config struct {
 	MaxDrain int64
 	// Observer is told what happens. nil costs nothing.
 	Observer weirhttp.Observer
+	// Front returns what answers the requests of a route in its place, nil for
+	// the route itself; it reaches that by ServeRoute. It is asked for each
+	// request that the route's Rate has let in, but not in observe mode, and must
+	// not block. nil means that there is nothing before routes.
+	Front func(route string) http.Handler
 }
 
 // Fleet is what several gateways share: cached answers, calls under way, purges,

@@ -50,6 +50,9 @@ What has not changed stays, by name: connections, health, queues, counters.
 [Gateway.Stats] counts by route and upstream, [Gateway.Explain] tells what would
 become of a request, and [Gateway.Cache] is there to purge.
 
+[Config.Front] puts something before routes, behind their Rate, that reaches them
+by [Gateway.ServeRoute], at once or later: package jobs/jobshttp, for one.
+
 Listeners are the caller's, and so are their time-outs: set ReadHeaderTimeout and
 IdleTimeout of http.Server, and DisableGeneralOptionsHandler, or OPTIONS * does
 not arrive. Close the Gateway after the server has ended.

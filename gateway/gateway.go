@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -98,7 +99,32 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rw, ok := w.(interface{ SetRoute(name string) }); ok { // an access log wants to know
 		rw.SetRoute(h.route.Name)
 	}
-	h.ServeHTTP(w, r)
+	if s.config.Front == nil || h.route.Observe {
+		h.ServeHTTP(w, r)
+		return
+	}
+	if !h.http.Admit(w, r) {
+		return
+	}
+	if front := s.config.Front(h.route.Name); front != nil {
+		front.ServeHTTP(w, r)
+		return
+	}
+	h.serveAdmitted(w, r)
+}
+
+// ServeRoute answers r as the route of that name does, whatever r matches. It is
+// for what stands before a route, and for requests that it makes later: neither
+// Config.Front nor the route's Rate is asked. It reports false, and has done
+// nothing, if there is no such route, and after Close.
+func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool {
+	s := g.now.Load()
+	i := slices.IndexFunc(s.handlers, func(h *handler) bool { return h.route.Name == name })
+	if i < 0 || g.closed.Load() {
+		return false
+	}
+	s.handlers[i].serveAdmitted(w, r)
+	return true
 }
 
 // find returns what answers r, or nil.
@@ -124,19 +150,34 @@ func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeHTTP answers r. A body that says that it is too long is refused at once,
-// one that turns out to be while it is forwarded.
+// ServeHTTP answers r.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r, ok := h.bounded(w, r); ok {
+		h.http.ServeHTTP(w, r)
+	}
+}
+
+// serveAdmitted is ServeHTTP without the route's Rate.
+func (h *handler) serveAdmitted(w http.ResponseWriter, r *http.Request) {
+	if r, ok := h.bounded(w, r); ok {
+		h.http.ServeAdmitted(w, r)
+	}
+}
+
+// bounded returns r with a body that ends at Route.MaxBody. A body that says
+// that it is too long is refused at once, one that turns out to be while it is
+// forwarded.
+func (h *handler) bounded(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if n := h.route.MaxBody; n > 0 && r.ContentLength != 0 {
 		if r.ContentLength > n {
 			weirhttp.Error(w, r, &http.MaxBytesError{Limit: n})
-			return
+			return nil, false
 		}
 		limited := *r
 		limited.Body = http.MaxBytesReader(w, r.Body, n)
 		r = &limited
 	}
-	h.http.ServeHTTP(w, r)
+	return r, true
 }
 
 // Close stops the health checks and closes idle connections. Requests that are

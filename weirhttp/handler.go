@@ -80,12 +80,27 @@ func New(next http.Handler, o Options) (*Handler, error) {
 
 // ServeHTTP answers r.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.Admit(w, r) {
+		h.ServeAdmitted(w, r)
+	}
+}
+
+// Admit reports whether Options.Door lets r in, and answers it if not. Together
+// with ServeAdmitted it is ServeHTTP: for who has to do something in between, or
+// makes a request later than it was let in. In observe mode all are let in.
+func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) bool {
+	if h.o.Door == nil || h.o.Observe || h.atTheDoor(w, r) {
+		return true
+	}
+	h.count.requests.Add(1)
+	return false
+}
+
+// ServeAdmitted answers r without asking Options.Door.
+func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) {
 	h.count.requests.Add(1)
 	if h.o.Observe {
 		h.observe(w, r)
-		return
-	}
-	if h.o.Door != nil && !h.atTheDoor(w, r) {
 		return
 	}
 	r = endToEnd(r)

@@ -69,13 +69,20 @@ func TestHelp(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--help"}, []string{"keeps expensive calls alive", "demo", "proxy check"}},
+		{[]string{"--help"}, []string{"keeps expensive calls alive", "demo", "proxy check", "jobs list"}},
 		{[]string{"proxy", "--help"}, []string{
 			"Usage: weir proxy", "weir proxy --upstream http://localhost:3000",
 			"--config", "--listen", "--upstream", "--admin", "--drain-timeout",
 			"SIGHUP", "SIGTERM", "Exit code",
 		}},
 		{[]string{"proxy", "check", "--help"}, []string{"Usage: weir proxy check", "--config", "Nothing is started", "Exit code"}},
+		{[]string{"jobs", "--help"}, []string{
+			"Usage: weir jobs", "In a hurry:", "WEIR_JOBS_ADMIN", "--admin", "--nats", "--token-file", "States: queued", "Exit code",
+			"jobs list", "jobs show", "jobs dead", "jobs queues", "jobs retry", "jobs cancel", "jobs drop",
+		}},
+		{[]string{"jobs", "list", "--help"}, []string{"Examples:", "--state", "1 to 100000", "queued, running, retrying, done, failed, dead or cancelled", "--json"}},
+		{[]string{"jobs", "show", "--help"}, []string{"first 6 characters", "--watch", "Inputs and results are not shown"}},
+		{[]string{"jobs", "retry", "--help"}, []string{"--all", "--yes", "has its input as it was"}},
 		{[]string{"demo", "--help"}, []string{
 			"Usage: weir demo", "Examples:", "weir demo --json",
 			"--duration", "500ms to 10m", "4s by default",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/weir-go/weir/app/demo/pgtable"
 	"github.com/weir-go/weir/app/demo/source"
 	"github.com/weir-go/weir/app/demo/tile"
+	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/report"
 	"github.com/weir-go/weir/app/terminal"
 )
@@ -37,6 +39,9 @@ var bounds = kong.Vars{
 	"clients":   command.Numbers(clientSpan),
 	"keys":      command.Numbers(keySpan),
 	"rows":      command.Numbers(rowSpan),
+	"limits":    command.Numbers(limitSpan),
+	"states":    jobsctl.Words(jobsctl.AllStates(), "or"),
+	"minid":     strconv.Itoa(jobsctl.MinID),
 }
 
 // demoCmd is weir demo.

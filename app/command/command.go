@@ -25,10 +25,11 @@ const (
 	ExitUsage  = 2 // what was asked for is not understood
 )
 
-// An Env is what the program has from its surroundings. All fields are
-// needed.
+// An Env is what the program has from its surroundings. All fields are needed,
+// but for Stdin.
 type Env struct {
 	Args   []string  // without the program's name
+	Stdin  io.Reader // answers to questions; nil: there is nobody to ask
 	Stdout io.Writer // results
 	Stderr io.Writer // progress, and what goes wrong
 	Getenv func(string) string
@@ -48,6 +49,7 @@ func OS() Env {
 	signal.Ignore(syscall.SIGPIPE)
 	return Env{
 		Args:    os.Args[1:],
+		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,

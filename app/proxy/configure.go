@@ -26,9 +26,14 @@ func Configure(c *config.Config) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	later, err := c.JobsAccess()
+	if err != nil {
+		return Settings{}, err
+	}
 	s := Settings{
 		Gateway:        g,
 		Fleet:          shared,
+		Jobs:           later,
 		MaxConnections: max(int(c.Server.MaxConnections), 0),
 		Admin:          Admin{Address: c.Admin.Address, Token: token, Hosts: adminHosts(c.Admin)},
 		Access: access.Options{
@@ -45,6 +50,7 @@ func Configure(c *config.Config) (Settings, error) {
 			"cache.memory": c.Cache.Memory.String(),
 			"log.format":   c.Log.Format,
 			"fleet":        fixedFleet(c.Fleet),
+			"jobs":         fixedJobs(c.Jobs),
 		},
 	}
 	for _, l := range c.Listen {

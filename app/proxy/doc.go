@@ -15,4 +15,12 @@
 // and connections without a request half a second later, as one may be on its
 // way; requests that are being answered have the drain timeout to end; what is
 // left is cut, which makes the end a failure.
+//
+// # Jobs
+//
+// Routes with jobs have a desk (package jobshttp) before them, and workers that
+// ask the gateway for the same route, behind its door. In the drain those who
+// wait for a job are answered when the sockets are closed, and workers take no
+// more: what they have not finished in the drain timeout is handed back, and is
+// no failure. A worker apart is the same program without listeners for clients.
 package proxy

@@ -44,6 +44,9 @@ func (p *proxy) drain() error {
 	// New ones are still served.
 	time.Sleep(s.DrainDelay)
 
+	// Who waits for a job is answered, and no job is begun any more.
+	p.office.leave()
+
 	// The sockets are closed, and who is inside may finish. What is left when
 	// the time is over is counted before it is cut.
 	var requests, upgrades atomic.Int64
@@ -75,7 +78,7 @@ func (p *proxy) drain() error {
 }
 
 // leave closes what is left: the operators' door, which told how the drain went
-// until now, and the gateway.
+// until now, the gateway and the office, as far as there are any.
 func (p *proxy) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
@@ -84,8 +87,11 @@ func (p *proxy) leave() {
 	for _, d := range p.servers {
 		_ = d.server.Close() // cut, or idle
 	}
-	if err := p.gateway.Close(ctx); err != nil {
-		p.logger.Warn("the gateway did not close in time", "error", err)
+	if p.gateway != nil {
+		if err := p.gateway.Close(ctx); err != nil {
+			p.logger.Warn("the gateway did not close in time", "error", err)
+		}
 	}
+	p.office.close()
 	p.crew.discharge()
 }

@@ -16,6 +16,7 @@ func (p *proxy) adminHandler(a Admin) http.Handler {
 		Hosts:   a.Hosts,
 		Ready:   p.ready,
 		Process: func() any { return p.process() },
+		Jobs:    p.office.jobsStore(),
 		Logger:  p.logger,
 	})
 }
@@ -33,6 +34,8 @@ type processInfo struct {
 	Upgrades    int64      `json:"upgrades"`    // that are open
 	LinesLeft   uint64     `json:"log_lines_left_out"`
 	Reloads     reloadInfo `json:"reloads"`
+
+	Jobs map[string]deskInfo `json:"jobs,omitempty"` // by route
 }
 
 // process is called from any goroutine.
@@ -53,5 +56,6 @@ func (p *proxy) process() processInfo {
 		Upgrades:    p.public.upgrades.Load(),
 		LinesLeft:   p.access.Load().LeftOut(),
 		Reloads:     p.reloads.get(),
+		Jobs:        p.office.info(),
 	}
 }

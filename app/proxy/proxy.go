@@ -36,6 +36,8 @@ type Options struct {
 	// Leaves is told what would be cut off if the program ended at once. nil
 	// means that nobody wants to know.
 	Leaves func(what string)
+	// Worker has no listeners for clients: it makes jobs, and nothing else.
+	Worker bool
 	// New makes the gateway. nil means gateway.New.
 	New func(gateway.Config) (Gateway, error)
 }
@@ -61,6 +63,7 @@ type proxy struct {
 	settings Settings
 	gateway  Gateway
 	crew     crew
+	office   *office
 	logger   *slog.Logger
 	level    slog.LevelVar
 	manager  *notify.Manager
@@ -144,17 +147,40 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 		closeAll(opened.fresh)
 		return nil, err
 	}
-	p.gateway, err = p.o.New(p.observed(s.Gateway, s.Access.NoQuery))
-	if err != nil {
+	if err := p.furnish(ctx, s); err != nil {
 		closeAll(opened.fresh)
-		p.crew.discharge()
-		return nil, &ConfigError{err}
+		p.leave()
+		return nil, err
 	}
 	p.commit(s, opened)
 	p.state.Store(serving)
 	p.welcome()
 	p.tell(p.manager.Ready(p.status()))
 	return p, nil
+}
+
+// furnish makes the gateway and, with a desk for each route that has jobs, the
+// office. After an error, what there is of them is closed by leave.
+func (p *proxy) furnish(ctx context.Context, s Settings) error {
+	var err error
+	if p.office, err = p.openOffice(ctx, s); err != nil {
+		return err
+	}
+	desks, err := p.office.prepare(ctx, s)
+	if err != nil {
+		return err
+	}
+	g, err := p.o.New(p.configured(s))
+	if err != nil {
+		return &ConfigError{err}
+	}
+	p.gateway = g
+	return p.office.commit(s, desks)
+}
+
+// configured is what the gateway is told.
+func (p *proxy) configured(s Settings) gateway.Config {
+	return p.office.attach(p.observed(s.Gateway, s.Access.NoQuery))
 }
 
 // commit makes s, whose doors are open and whose gateway stands, what is.
@@ -168,7 +194,7 @@ func (p *proxy) commit(s Settings, c change) {
 	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
 	log := access.New(ao)
 	p.access.Store(log)
-	p.public.set(log.Handler(p.gateway))
+	p.public.set(log.Handler(p.office.with(p.gateway)))
 	p.operators.set(p.adminHandler(s.Admin))
 	for _, d := range c.fresh {
 		d.server.Serve(p.fail)

@@ -71,13 +71,23 @@ func (p *proxy) renew() error {
 	// only the stale one accepts.
 	s.Gateway.Cache = p.gateway.Cache()
 	p.rejoin(&s)
-	if err := p.gateway.Update(p.observed(s.Gateway, s.Access.NoQuery)); err != nil {
+	p.stay(&s)
+	desks, err := p.office.prepare(p.base, s)
+	if err == nil {
+		if err = p.gateway.Update(p.configured(s)); err != nil {
+			p.office.keep(p.office.all())
+		}
+	}
+	if err != nil {
 		closeAll(c.fresh)
 		return err
 	}
 	p.warnFixed(s)
 	s.Fixed = p.settings.Fixed
 	p.commit(s, c)
+	if err := p.office.commit(s, desks); err != nil {
+		p.logger.Error("workers could not be started, those of before go on", "error", err)
+	}
 	for _, d := range p.servers {
 		d.server.ReloadCertificate()
 	}

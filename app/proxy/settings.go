@@ -1,15 +1,15 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"context"
-
 	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/app/proxy/access"
 	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/gateway"
 )
@@ -19,7 +19,9 @@ type Settings struct {
 	Gateway gateway.Config
 	// Fleet is where Gateway.Fleet is shared, nil for none. Its Tier is made of
 	// this.
-	Fleet  *weirredis.Options
+	Fleet *weirredis.Options
+	// Jobs is where the jobs of routes are kept, nil for none.
+	Jobs   *config.JobsAccess
 	Listen []listen.Config // at least one, each with another address
 	// MaxConnections bounds those of all Listen together. 0 means no bound.
 	MaxConnections int
@@ -48,6 +50,7 @@ type Admin struct {
 type Gateway interface {
 	http.Handler
 	admin.Gateway
+	ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool
 	Update(gateway.Config) error
 	Close(context.Context) error
 }

@@ -17,7 +17,11 @@ import (
 // one line of the log for a machine.
 func (p *proxy) welcome() {
 	if p.o.Terminal {
-		fmt.Fprintf(p.o.Stderr, "weir proxy: %s\n", p.o.Source)
+		program := "weir proxy"
+		if p.o.Worker {
+			program = "weir worker"
+		}
+		fmt.Fprintf(p.o.Stderr, "%s: %s\n", program, p.o.Source)
 		Summary(p.o.Stderr, p.settings, p.addresses())
 		fmt.Fprintln(p.o.Stderr, "Ready. Ctrl-C ends it, SIGHUP has it read its configuration again.")
 		return
@@ -29,6 +33,9 @@ func (p *proxy) welcome() {
 	args := []any{"source", p.o.Source, "listen", public, "upstreams", len(p.settings.Gateway.Upstreams), "routes", len(p.settings.Gateway.Routes)}
 	if p.settings.Admin.Address != "" {
 		args = append(args, "admin", "http://"+p.addresses()[len(public)])
+	}
+	if p.office != nil {
+		args = append(args, "jobs", p.office.where, "durability", p.office.store.Durability().String())
 	}
 	p.logger.Info("ready", args...)
 }
@@ -71,13 +78,22 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 	if s.Fleet != nil && s.Gateway.Fleet != nil {
 		section("fleet")(summaryOf(s.Fleet, s.Gateway.Fleet))
 	}
+	if s.Jobs != nil {
+		section("jobs")(summaryOfJobs(*s.Jobs, ""))
+	}
 	line = section("upstreams")
 	for _, u := range s.Gateway.Upstreams {
 		line(named(u.Name, servers(u)), calls(u))
 	}
 	line = section("routes")
 	for _, r := range s.Gateway.Routes {
-		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), protection(r))
+		does := protection(r)
+		if s.Jobs != nil && !r.Observe {
+			if o, ok := s.Jobs.Routes[r.Name]; ok {
+				does += ", " + asynchrony(o)
+			}
+		}
+		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), does)
 	}
 }
 

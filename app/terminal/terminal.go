@@ -16,6 +16,12 @@ func Is(w io.Writer, getenv func(string) string) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && getenv("TERM") != "dumb"
 }
 
+// Reads reports whether somebody at a terminal can answer on r.
+func Reads(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // Width is how many columns w has, 0 if it is no terminal.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)

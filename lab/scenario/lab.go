@@ -64,6 +64,20 @@ func (l *Lab) Share(name string, cpus float64) *cpu.Share {
 	return s
 }
 
+// Spread lets what is started from now on run on all processors, until Run is
+// over: those of the load generator too. It is for services that make their load
+// themselves.
+func (l *Lab) Spread() error {
+	if !l.config.pinned() {
+		return nil
+	}
+	if err := cpu.Pin(l.config.whole); err != nil {
+		return err
+	}
+	l.Defer(func() error { return cpu.Pin(l.config.whole[len(l.config.generator):]) })
+	return nil
+}
+
 // Step shows what goes on, until the next step or measurement. It is for what
 // takes over a second and is not measured.
 func (l *Lab) Step(format string, args ...any) {

@@ -38,6 +38,11 @@ type Job struct {
 	// as ProcessDied. A dead service cannot be reset: that takes Warm.
 	MayDie bool
 
+	// After is called when the load is over and what the services have seen of
+	// it is known, before the measurement is written down: it adds what comes
+	// after the load.
+	After func(ctx context.Context, m *result.Measurement) error
+
 	// During is called beside the load, once it runs: what happens meanwhile.
 	// It is given up when the load ends.
 	During func(ctx context.Context) error
@@ -156,6 +161,11 @@ func (l *Lab) measure(ctx context.Context, s *Server, j Job, send func(context.C
 			return result.Measurement{}, err
 		}
 		add(&m, v)
+	}
+	if j.After != nil {
+		if err := j.After(ctx, &m); err != nil {
+			return result.Measurement{}, err
+		}
 	}
 	l.Record(m)
 	l.progress.Done(l.said(m))

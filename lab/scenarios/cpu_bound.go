@@ -59,7 +59,11 @@ func onConnections(n int) string {
 // serveHeld starts a service that is held to the share, and tells whether the
 // machine allows that.
 func serveHeld(ctx context.Context, l *scenario.Lab, variant string, params any) (s *scenario.Server, held bool, err error) {
-	share := l.Share("cpu-bound", heldTo)
+	return serveHeldTo(ctx, l, heldTo, variant, params)
+}
+
+func serveHeldTo(ctx context.Context, l *scenario.Lab, cpus float64, variant string, params any) (s *scenario.Server, held bool, err error) {
+	share := l.Share("cpu-bound", cpus)
 	if s, err = l.Serve(ctx, variant, params); err != nil {
 		return nil, false, err
 	}

@@ -30,6 +30,7 @@ func All() []scenario.Scenario {
 		fleetScenario,
 		fleetCold,
 		fleetChaos,
+		jobsScenario,
 		library,
 		gatewayHits,
 		gatewayStampede,

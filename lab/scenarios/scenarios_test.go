@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +77,8 @@ func roundTrip(t *testing.T, res result.Scenario) {
 }
 
 // TestEachIsOneFile holds the list to its promises: a scenario has a file and a
-// page of its own, and says what it asks.
+// page of its own, which ends with -scenario where its name is a page's that
+// explains, and says what it asks.
 func TestEachIsOneFile(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := make(map[string]bool)
@@ -88,10 +91,18 @@ func TestEachIsOneFile(t *testing.T) {
 			t.Errorf("%s: it does not say what it asks", s.Name)
 		}
 		file := regexp.MustCompile("-").ReplaceAllString(s.Name, "_") + ".go"
-		for _, path := range []string{file, filepath.Join("..", "..", "docs", "explain", s.Name+".md")} {
-			if _, err := os.Stat(path); err != nil {
-				t.Errorf("%s: %v", s.Name, err)
-			}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "explain", s.Name+"*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(pages, func(page string) bool {
+			name := strings.TrimSuffix(filepath.Base(page), ".md")
+			return name == s.Name || name == s.Name+"-scenario"
+		}) {
+			t.Errorf("%s: no page in docs/explain; want %s.md or %s-scenario.md", s.Name, s.Name, s.Name)
 		}
 	}
 }

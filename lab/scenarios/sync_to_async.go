@@ -3,8 +3,8 @@ package scenarios
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/weir-go/weir/lab/load"
@@ -14,11 +14,11 @@ import (
 
 var syncToAsync = scenario.Scenario{
 	Name:  "sync-to-async",
-	Title: "From synchronous to asynchronous: the synchronous half",
-	Asks:  "A handler calls a second service that takes longer than itself. What does waiting for it cost, and how much could a queue between them give back?",
+	Title: "From synchronous to asynchronous",
+	Asks:  "A handler calls a second service that takes longer than itself. How many more requests does it accept if it submits an event instead, when is the work done, and is an event lost when the process is killed?",
 	Published: &result.Published{
 		Title: "highload-patterns: sync to async",
-		Setup: "A handler that is bound by its CPU, then a call to a second service, against an event on a queue that the second service reads; wrk with 1 and with 3 connections, each for 5 s.",
+		Setup: "A handler that is bound by its CPU, then a call to a second service, against an event on a queue (Kafka) that the second service reads; wrk with 1 and with 3 connections, each for 5 s.",
 		FromSource: append([]string{
 			"The second service does the same with texts of 50 letters, and is held to the same share.",
 		}, fromSource...),
@@ -28,122 +28,175 @@ var syncToAsync = scenario.Scenario{
 	Run:     runSync,
 }
 
-// secondService is the one that is called. The others are the first, which
-// calls it or, as the ceiling, does not.
-const secondService = "second service"
+// The variants beside unprotected, which calls the second service, and ceiling,
+// which does nothing about it.
+const (
+	secondService = "second service"
+	oneShare      = "weir, disk, one share"
+)
+
+// queueShare is what a process with a queue in it has, of CPUs: the handler's
+// share, and one for the queue and the worker.
+const queueShare = 2 * heldTo
+
+// syncParams are what a process is made with.
+type syncParams struct {
+	Second string // the second service's address
+	Dir    string // for the events
+	Lease  time.Duration
+}
+
+// published are the figures that were published.
+var published = []struct {
+	clients       int
+	before, after float64
+	gain          float64 // what weir is to reach
+}{{1, 56.35, 120.80, 2.0}, {3, 28.53, 87.66, 2.9}}
+
+// A syncRun is the scenario while it runs.
+type syncRun struct {
+	lab     *scenario.Lab
+	params  syncParams
+	second  *scenario.Server
+	servers map[string]*scenario.Server
+	held    bool
+}
 
 func runSync(ctx context.Context, l *scenario.Lab) error {
-	second, _, err := serveHeld(ctx, l, secondService, "")
-	if err != nil {
+	r := &syncRun{lab: l, servers: make(map[string]*scenario.Server), params: syncParams{Lease: scenario.Size(l, 0, time.Second)}}
+	if err := r.start(ctx); err != nil {
 		return err
 	}
-	calls, held, err := serveHeld(ctx, l, unprotected, second.URL)
-	if err != nil {
-		return err
-	}
-	alone, _, err := serveHeld(ctx, l, ceiling, "")
-	if err != nil {
-		return err
-	}
-	turn := []*scenario.Server{calls, alone}
-	beside := map[*scenario.Server][]*scenario.Server{calls: {second}}
+	turn := []string{unprotected, weirDisk, weirProcess, ceiling}
 	rounds := scenario.Size(l, 3, 1)
 	for round := 1; round <= rounds; round++ {
-		for _, clients := range []int{1, 3} {
+		for _, p := range published {
 			for i := range turn {
-				s := turn[(i+round)%len(turn)] // nobody is always first
-				_, err := l.Wrk(ctx, s, clients, scenario.Size(l, 5*time.Second, time.Second), scenario.Job{
-					Load:    load.Spec{URLs: []string{"/handle"}},
-					Setting: onConnections(clients),
-					Round:   round,
-					Beside:  beside[s],
-				})
-				if err != nil {
+				v := turn[(i+round-1)%len(turn)] // nobody is always first
+				if err := r.measure(ctx, v, p.clients, round); err != nil {
+					return err
+				}
+			}
+			if round == 1 && !l.Small {
+				if err := r.measure(ctx, oneShare, p.clients, 0); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	judgeSync(l, held)
+	if err := r.killed(ctx); err != nil {
+		return err
+	}
+	r.judge()
 	return nil
 }
 
-func judgeSync(l *scenario.Lab, held bool) {
-	all := medianRounds(l, unprotected, ceiling)
-	for _, at := range []struct {
-		clients       int
-		before, after float64 // published
-	}{{1, 56.35, 120.80}, {3, 28.53, 87.66}} {
-		setting := onConnections(at.clients)
-		waits, alone := medianRound(all, unprotected, setting), medianRound(all, ceiling, setting)
+// start starts the second service, and one process for each variant.
+func (r *syncRun) start(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "weir-lab")
+	if err != nil {
+		return err
+	}
+	r.lab.Defer(func() error { return os.RemoveAll(dir) })
+	if r.second, r.held, err = serveHeld(ctx, r.lab, secondService, r.params); err != nil {
+		return err
+	}
+	r.params.Second = r.second.URL
+	for v, cpus := range map[string]float64{unprotected: heldTo, ceiling: heldTo, weirDisk: queueShare, weirProcess: queueShare, oneShare: heldTo} {
+		p := r.params
+		p.Dir = filepath.Join(dir, v)
+		if r.servers[v], _, err = serveHeldTo(ctx, r.lab, cpus, v, p); err != nil {
+			return err
+		}
+	}
+	r.params.Dir = filepath.Join(dir, "killed")
+	return nil
+}
+
+// queued tells whether a variant has a queue.
+func queued(variant string) bool {
+	return variant == weirDisk || variant == weirProcess || variant == oneShare
+}
+
+func (r *syncRun) measure(ctx context.Context, variant string, clients, round int) error {
+	s := r.servers[variant]
+	j := scenario.Job{
+		Load:    load.Spec{URLs: []string{"/handle"}},
+		Setting: onConnections(clients),
+		Round:   round,
+	}
+	if variant != ceiling {
+		j.Beside = []*scenario.Server{r.second}
+	}
+	if queued(variant) {
+		j.After = func(ctx context.Context, m *result.Measurement) error { return r.drain(ctx, s, m) }
+	}
+	_, err := r.lab.Wrk(ctx, s, clients, scenario.Size(r.lab, 5*time.Second, time.Second), j)
+	return err
+}
+
+// judge writes down what was found.
+func (r *syncRun) judge() {
+	l := r.lab
+	all := medianRounds(l, unprotected, weirDisk, weirProcess, ceiling)
+	for _, p := range published {
+		setting := onConnections(p.clients)
+		waits, events, alone := medianRound(all, unprotected, setting), medianRound(all, weirDisk, setting), medianRound(all, ceiling, setting)
 		l.Check("synchronous, "+setting+": each request is a call of the second service", waits.Source.Calls >= waits.Good, "%d calls, %d answers", waits.Source.Calls, waits.Good)
-		r := result.NewRow("requests/s, "+setting, "requests/s", result.Higher).Published(at.before, at.after).Under(alone.PerSecond).
-			Noted("synchronous only; the queue comes with weir's jobs. The ceiling is the handler that does not call the second service.")
-		r.Before = &waits.PerSecond
-		l.Row(r)
-		if held {
-			noteShare(l, alone)
-			gain := result.Ratio(l.Rates(ceiling, setting), l.Rates(unprotected, setting))
-			l.CheckTime("waiting for the second service costs throughput, "+setting, gain.Median > 1, "without it %v times as much", gain)
+		l.Row(result.NewRow("requests accepted a second, "+setting, "requests/s", result.Higher).Published(p.before, p.after).
+			Here(waits.PerSecond, events.PerSecond).Under(alone.PerSecond).
+			Noted("synchronous → an event in weir's queue, on the disk before the answer. The ceiling is the handler that does neither."))
+		if !r.held {
+			continue
 		}
+		noteShare(l, alone)
+		gain := result.Ratio(l.Rates(weirDisk, setting), l.Rates(unprotected, setting))
+		l.CheckTime(fmt.Sprintf("weir, disk, %s: at least %.1f times the requests of synchronous", setting, p.gain), gain.Median >= p.gain, "%v", gain)
+		most := result.Ratio(l.Rates(ceiling, setting), l.Rates(unprotected, setting))
+		l.CheckTime("waiting for the second service costs throughput, "+setting, most.Median > 1, "without it %v times as much", most)
 	}
-	l.Table(usedTable("What a request costs, in both services", all))
-	l.Note("Only the synchronous half is measured. The second service's work does not go away with a queue: it is done later, at its own speed, and a queue that is filled faster than that grows.")
+	r.nothingLost()
+	if !l.Small {
+		all = append(all, l.Measurements(oneShare, "")...)
+	}
+	l.Table(drainTable(all))
+	l.Table(usedTable("What a request costs while it is asked, in both services", all))
+	l.Note("A process with the queue in it has %g CPU: the handler's share, and one more for the queue and the worker that calls the second service. In the published set-up both were processes of their own, and Kafka was not held at all. The variant %q has to do with the handler's share alone.", queueShare, oneShare)
+	l.Note("The second service's work does not go away: it is done later, at its own speed, and a queue that is filled faster than that grows. What drains after the load was accepted during it.")
 }
 
-func syncService(_ context.Context, o scenario.Options) (*scenario.Service, error) {
-	var second string
-	if err := o.Decode(&second); err != nil {
-		return nil, err
-	}
-	meter := new(scenario.Meter)
-	handle := func(context.Context) ([]byte, error) { return encodeMany(shortText) }
-	switch o.Variant {
-	case secondService:
-		handle = func(context.Context) ([]byte, error) {
-			defer meter.Begin()()
-			return encodeMany(longText)
+// nothingLost checks all rounds of each variant with a queue.
+func (r *syncRun) nothingLost() {
+	for _, v := range []string{weirDisk, weirProcess, oneShare} {
+		var lost, accepted float64
+		for _, m := range r.lab.Measurements(v, "") {
+			lost += m.Values[jobsLost]
+			accepted += m.Values[jobsAccepted]
 		}
-	case unprotected:
-		handle = func(ctx context.Context) ([]byte, error) {
-			if _, err := encodeMany(shortText); err != nil {
-				return nil, err
-			}
-			return callSecond(ctx, second)
+		if accepted > 0 {
+			r.lab.Check(v+": every accepted event reaches the second service", lost == 0, "%.0f of %.0f do not", lost, accepted)
 		}
 	}
-	s := &scenario.Service{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := handle(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		w.Write(b) //nolint:errcheck // the client is gone
-	})}
-	if o.Variant == secondService {
-		s.Meter = meter
-	}
-	return s, nil
 }
 
-// secondClient keeps a connection for each request that may be under way; the
-// default client keeps two.
-var secondClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-
-// callSecond asks a service and returns its answer.
-func callSecond(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
+// drainTable has the three columns that belong together: what was accepted, what
+// was done meanwhile, and how long the rest took.
+func drainTable(all []result.Measurement) result.Table {
+	t := result.Table{
+		Title: "Accepted, completed, drained",
+		Head:  []string{"variant", "setting", "accepted a second", "completed a second, meanwhile", "left at the end", "drained after, s"},
 	}
-	resp, err := secondClient.Do(req)
-	if err != nil {
-		return nil, err
+	for _, m := range all {
+		cells := []string{m.Variant, m.Setting, valueOf(m.PerSecond, 0)}
+		switch {
+		case m.Variant == ceiling:
+			continue
+		case queued(m.Variant):
+			cells = append(cells, valueOf(m.Values[jobsCompleted]/m.Seconds, 0), valueOf(m.Values[jobsAccepted]-m.Values[jobsCompleted], 0), valueOf(m.Values[drainedAfter], 1))
+		default:
+			cells = append(cells, valueOf(m.PerSecond, 0), "0", "0.0")
+		}
+		t.Cells = append(t.Cells, cells)
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("second service: %s", resp.Status)
-	}
-	return b, err
+	return t
 }

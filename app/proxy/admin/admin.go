@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -34,7 +35,10 @@ type Options struct {
 	// Process is what /stats says about the process, beside the gateway. nil
 	// means nothing.
 	Process func() any
-	// Logger is told of purges. nil means slog.Default.
+	// Jobs are the proxy's. nil means that it keeps none.
+	Jobs *jobs.Store
+	// Logger is told of purges, and of what is done to jobs. nil means
+	// slog.Default.
 	Logger *slog.Logger
 }
 
@@ -58,6 +62,7 @@ func New(g Gateway, o Options) http.Handler {
 	mux.HandleFunc("GET /explain", s.explainQuery)
 	mux.HandleFunc("POST /explain", s.explainBody)
 	mux.HandleFunc("POST /purge", s.purge)
+	s.handleJobs(mux)
 	// Not cmdline: flags are nobody else's business.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -83,6 +88,10 @@ GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
 POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
 POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "soft": true marks stale
+GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=
+GET  /jobs/queues        how many jobs each queue has that are not over
+GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it
+POST /jobs/QUEUE/ID/VERB retry or cancel
 GET  /debug/pprof/       profiles
 `
 

@@ -59,6 +59,7 @@ func (d *decoder) check(c *Config) {
 	d.checkUpstreams(c)
 	d.checkRoutes(c)
 	d.checkFleet(c)
+	d.checkJobs(c)
 	if good && len(d.faults) == 0 {
 		d.checkGateway(c)
 	}

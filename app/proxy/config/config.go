@@ -10,6 +10,7 @@ type Config struct {
 	Server         Server     `yaml:"server" help:"Limits on clients, for all listeners."`
 	Cache          Memory     `yaml:"cache" help:"The store that all routes share."`
 	Fleet          *Fleet     `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached answers, calls under way, purges, and the rates of clients. Without it each goes by itself."`
+	Jobs           *Jobs      `yaml:"jobs,omitempty" help:"Where the jobs of routes with async are kept, and who makes them."`
 	TrustedProxies []string   `yaml:"trusted_proxies,omitempty" form:"network" help:"Those whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are believed. From anybody else the fields are removed."`
 	Name           string     `yaml:"name" default:"weir" form:"name" gw:"Name" help:"Who we are in Via, Cache-Status and Proxy-Status."`
 	Observe        bool       `yaml:"observe" default:"false" help:"Observe mode for every route: nothing is shared, stored or refused; what would have been is counted."`

@@ -12,11 +12,11 @@ const (
 	envConfig = "WEIR_CONFIG"
 )
 
-// notOurs are variables that begin as ours do and are somebody else's: of the
-// tests and tools of this repository, and of Kubernetes, which gives each
+// notOurs are variables that begin as ours do and are somebody else's: of weir
+// jobs, of the tests and tools of this repository, and of Kubernetes, which gives each
 // container some for every service of its namespace, and so for one called
 // weir.
-var notOurs = regexp.MustCompile(`^WEIR_(TEST_.*|LAB_.*|PROMISES_.*|MAVEN|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var notOurs = regexp.MustCompile(`^WEIR_(JOBS_(ADMIN|NATS|NAMESPACE|TOKEN_FILE|USER|PASSWORD_FILE|CREDS)|TEST_.*|LAB_.*|PROMISES_.*|MAVEN|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // servicePort is the value of the variable WEIR_PORT of such a service.
 var servicePort = regexp.MustCompile(`^(tcp|udp|sctp)://`)

@@ -30,7 +30,12 @@ var forms = map[string]form{
 	"token":   {"cookie name", matching(token, "must be the name of a cookie")},
 	"cookie":  {"cookie name or *", checkCookie},
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, a letter first")},
-	"client":  {"address or header:NAME", checkClient},
+	"nats":    {"nats://host:port", checkNATS},
+	"folder":  {"path", checkFolder},
+
+	"namespace": {"name", matching(regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`), "must be 1 to 32 letters, digits, dashes and underscores")},
+
+	"client": {"address or header:NAME", checkClient},
 }
 
 var (
@@ -126,6 +131,31 @@ func checkServer(text string) *mistake {
 		return &mistake{want, "http://127.0.0.1:" + text}
 	}
 	return &mistake{problem: want}
+}
+
+func checkNATS(text string) *mistake {
+	const want = "must be nats://host:port or tls://host:port"
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.User != nil:
+		return &mistake{problem: want + ", without a user and password; username and password_file say who we are"}
+	case err == nil && (u.Scheme == "nats" || u.Scheme == "tls") && isHost(u.Hostname()) && isPort(u.Port()) && u.Scheme+"://"+u.Host == text:
+		return nil
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+		return &mistake{want, "nats://" + text}
+	}
+	return &mistake{problem: want}
+}
+
+func checkFolder(text string) *mistake {
+	if isPath(text) && strings.HasSuffix(text, "/") && text != "/" && !strings.ContainsAny(text, "?%*") {
+		return nil
+	}
+	m := &mistake{problem: "must be a path that begins and ends with /, and is more than that"}
+	if bare := strings.Trim(text, "/"); bare != "" && isPath("/"+bare+"/") && !strings.ContainsAny(bare, "?%*") {
+		m.suggestion = "/" + bare + "/"
+	}
+	return m
 }
 
 func checkNetwork(text string) *mistake {

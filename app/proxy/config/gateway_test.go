@@ -23,7 +23,7 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		settings map[string]string
 		not      []string // what is made by the program, or of other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Fleet.Tier"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Front", "Fleet.Tier"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
 		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances"}},
 	} {

@@ -4,9 +4,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/jobs"
 )
 
 // What the how-to shows is a configuration that loads, and means what it says.
@@ -67,5 +69,60 @@ func TestRedisAccess(t *testing.T) {
 	var none config.Config
 	if r, err := none.Redis(); r != nil || err != nil {
 		t.Errorf("Redis without a fleet = %v, %v; want nil, nil", r, err)
+	}
+}
+
+// So are the jobs in the how-to of slow endpoints.
+func TestHowtoOfSlowEndpointsLoads(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/howto/make-a-slow-endpoint-asynchronous.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder(t)
+	block, _, _ := strings.Cut(strings.SplitN(string(text), "```yaml\n", 2)[1], "```")
+	c, faults := load(t, block)
+	if faults != nil || len(c.Warnings) > 0 {
+		t.Fatalf("it does not load as it should:\n%s%s", faults.Text(), c.Warnings.Text())
+	}
+	a, err := c.JobsAccess()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := a.Routes["reports"]; !ok || o.Attempts != 5 || o.UnsafeAttempts != 1 || o.Budget != 0 || o.DropCredentials || !o.AskCache ||
+		len(o.Principal) != 2 || o.MaxWait != 30*time.Second || !strings.HasSuffix(a.Dir, "/conf/jobs") || !a.Workers || a.Concurrency != 16 {
+		t.Errorf("JobsAccess = %+v", a)
+	}
+}
+
+func TestJobsAccess(t *testing.T) {
+	example(t)
+	c := must(t, config.Source{File: "weir.example.yaml"})
+	a, err := c.JobsAccess()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.NATS) != 3 || a.Username != "weir" || a.Password == "" || a.TLS == nil || a.Durability != jobs.Majority || a.Replicas != 3 ||
+		len(a.Routes) != 1 || a.Routes["report"].MaxResult != 4<<20 {
+		t.Errorf("JobsAccess = %+v", a)
+	}
+	// What the route's own call would refuse does not become a job.
+	if got := a.Routes["report"].MaxBody; got != 512<<10 {
+		t.Errorf("MaxBody = %d; want 512 KiB, less than the route's", got)
+	}
+	c.Routes[1].MaxBody = 100
+	if a, err := c.JobsAccess(); err != nil || c.Routes[1].Name != "report" || a.Routes["report"].MaxBody != 100 {
+		t.Errorf("MaxBody = %d, %v; want the route's 100", a.Routes["report"].MaxBody, err)
+	}
+	write(t, "secrets/nats.password", "")
+	write(t, "tls/ca.pem", "")
+	_, err = c.JobsAccess()
+	for _, part := range []string{"jobs.password_file", "jobs.tls"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("JobsAccess without its files = %v; want a fault of %s", err, part)
+		}
+	}
+	var none config.Config
+	if a, err := none.JobsAccess(); a != nil || err != nil {
+		t.Errorf("JobsAccess without jobs = %v, %v; want nil, nil", a, err)
 	}
 }

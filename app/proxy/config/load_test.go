@@ -149,6 +149,8 @@ func TestUnknownVariables(t *testing.T) {
 		{"WEIR_PORT=8080", "unknown variable"},
 		{"WEIR_COLOUR=sesame", "unknown variable; there are WEIR_CONFIG, "},
 		{"WEIR_MAVEN=1", ""},
+		{"WEIR_JOBS_ADMIN=http://127.0.0.1:9090", ""}, // of weir jobs
+		{"WEIR_JOBS_TOKEN_FILE=token", ""},
 		{"WEIR_TEST_ENGINES=all", ""},
 		{"WEIR_TEST_POSTGRES=x", ""},
 		{"WEIR_LAB_ROLE=x", ""},

@@ -99,7 +99,7 @@ An [example](weir.example.yaml) shows every section. For editors there is a [JSO
 const referenceFlags = `
 ## Flags and variables
 
-A list in a variable is separated by commas. A variable that is empty is not set. A variable that begins with ` + "`WEIR_`" + ` and is unknown is an error, except those that Kubernetes sets for a service of that name.
+A list in a variable is separated by commas. A variable that is empty is not set. A variable that begins with ` + "`WEIR_`" + ` and is unknown is an error, except those of ` + "`weir jobs`" + ` and those that Kubernetes sets for a service of that name.
 
 | Flag | Variable | Setting | Meaning |
 |---|---|---|---|

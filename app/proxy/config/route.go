@@ -24,6 +24,8 @@ type Route struct {
 	IdleTimeout Duration `yaml:"idle_timeout" default:"60s" min:"1ms" max:"24h" none:"-1" gw:"IdleTimeout" help:"Without progress in a body, either way. It is the only one for event streams and upgrades."`
 	MaxBody     Size     `yaml:"max_body" default:"none" min:"1B" max:"1TiB" none:"0" gw:"MaxBody" help:"Of a request. Beyond it is 413."`
 
+	Async *Async `yaml:"async,omitempty" help:"Makes jobs of slow requests, as jobs says: they are answered with 202 and made later."`
+
 	Receipt    bool        `yaml:"receipt" default:"true" gw:"!NoReceipt" help:"Sends Cache-Status (RFC 9211), which says how a request was answered."`
 	ReceiptKey bool        `yaml:"receipt_key" default:"false" gw:"ReceiptKey" help:"Puts the cache's key into it."`
 	Request    SetRequest  `yaml:"request" help:"Changes to the fields of requests on the way up."`

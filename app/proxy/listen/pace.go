@@ -40,9 +40,13 @@ func pace(next http.Handler, body, write time.Duration) http.Handler {
 		}
 		var pb *pacedBody
 		if reads {
-			// The server keeps the body that it made, so r can be changed.
+			// In a copy: of a request whose body it does not know, the server
+			// reads some of it before it writes an answer that did not, which
+			// may never come.
 			pb = &pacedBody{ReadCloser: r.Body, watch: newWatch(body, pw.rc.SetReadDeadline)}
-			r.Body = pb
+			paced := *r
+			paced.Body = pb
+			r = &paced
 			defer pb.watch.stop()
 		}
 		next.ServeHTTP(pw, r)

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/jobs"
+)
+
+// limitSpan is what --limit may be.
+var limitSpan = command.Span[int]{Least: 1, Most: jobsctl.MaxLimit}
+
+// jobsCmd is weir jobs.
+type jobsCmd struct {
+	jobsSource
+	List   jobsListCmd   `cmd:"" help:"List jobs, those that changed last first."`
+	Show   jobsShowCmd   `cmd:"" help:"Show all that is known of a job, or follow it until it is over."`
+	Dead   jobsDeadCmd   `cmd:"" help:"List the dead: jobs that were tried as often as they may be, and the last error of each."`
+	Queues jobsQueuesCmd `cmd:"" help:"Count the jobs of each queue that are not over."`
+	Retry  jobsRetryCmd  `cmd:"" help:"Queue jobs again that failed, died or were cancelled."`
+	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no attempt starts any more, and no result is kept."`
+	Drop   jobsDropCmd   `cmd:"" help:"Forget jobs that are over."`
+}
+
+// Help is the longer part of weir jobs --help.
+func (jobsCmd) Help() string {
+	return `Looks after jobs, at a running proxy or at the NATS servers that keep them.
+
+In a hurry:
+
+    export WEIR_JOBS_ADMIN=http://127.0.0.1:9090   # or WEIR_JOBS_NATS=nats://127.0.0.1:4222
+    weir jobs queues                        # is something piling up?
+    weir jobs dead                          # what has died, and of what
+    weir jobs show 3f9a12c4                 # all that is known of one
+    weir jobs retry 3f9a12c4                # run it again
+    weir jobs retry --all --state dead --queue mail
+
+An id may be shortened to its first 6 characters or more. Each flag that says where the jobs are has a variable: WEIR_JOBS_ADMIN, WEIR_JOBS_NATS, WEIR_JOBS_NAMESPACE, WEIR_JOBS_TOKEN_FILE, WEIR_JOBS_USER, WEIR_JOBS_PASSWORD_FILE, WEIR_JOBS_CREDS. Flags win.
+
+States: queued (not started, or delayed), running, retrying (waits for its next attempt), done, failed (for good, or not started in time), dead (tried as often as it may be), cancelled.
+
+Exit code: 0 done; 1 no such job, not in a state for that, nobody answers; 2 wrong usage.`
+}
+
+// A jobsRun is a command of weir jobs that is understood, and connected.
+type jobsRun struct {
+	*command.Run
+	jobsctl.Source
+}
+
+// run reads the flags that all commands have, connects, and does the rest. more
+// notes what is wrong with the command's own.
+func (c *jobsCmd) run(r *command.Run, name string, more func(*command.Faults), do func(jobsRun) error) error {
+	var f command.Faults
+	place := c.place(r.Getenv, &f)
+	more(&f)
+	if len(f) > 0 {
+		return &command.UsageError{Command: "weir jobs " + name, Faults: f}
+	}
+	s, err := place.open(r.Context)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(jobsRun{r, s})
+}
+
+// List reads jobs, which takes its time where there are many, so that the
+// terminal says what is going on.
+func (r jobsRun) List(ctx context.Context, q jobsctl.Query) (jobsctl.Page, error) {
+	progress := r.Progress()
+	defer progress.Close()
+	started := time.Now()
+	progress.Start("reading jobs", func() string { return time.Since(started).Truncate(time.Second).String() })
+	return r.Source.List(ctx, q)
+}
+
+// style is that of standard output.
+func (r jobsRun) style() jobsctl.Style {
+	return jobsctl.Style{Width: terminal.Width(r.Stdout), Color: terminal.Color(r.Stdout, r.Getenv)}
+}
+
+// write writes v as JSON, or for people.
+func (r jobsRun) write(asJSON bool, v any, people func(io.Writer, jobsctl.Style) error) error {
+	if asJSON {
+		return jobsctl.WriteJSON(r.Stdout, v)
+	}
+	return people(r.Stdout, r.style())
+}
+
+// jobsListCmd is weir jobs list.
+type jobsListCmd struct {
+	Queue string `placeholder:"NAME" help:"Of this queue only."`
+	State string `placeholder:"STATE" help:"In these states only, separated by commas: ${states}."`
+	Limit string `default:"100" placeholder:"N" help:"At most so many (${limits})."`
+	JSON  bool   `name:"json" help:"Write a JSON object, with an array of jobs in it."`
+}
+
+// Help is the longer part of weir jobs list --help.
+func (jobsListCmd) Help() string {
+	return `Examples:
+
+    weir jobs list --state running
+    weir jobs list --queue mail --state retrying,dead --limit 20
+    weir jobs list --json | jq -r '.jobs[] | select(.attempt > 3) | .id'
+
+Elsewhere than on a terminal lines have whole ids and errors. "more" in the JSON says that there are more than --limit.`
+}
+
+// Run is the command.
+func (c *jobsListCmd) Run(r *command.Run, at *jobsCmd) error {
+	q := jobsctl.Query{Queue: c.Queue}
+	return at.run(r, "list", func(f *command.Faults) {
+		q.Limit = f.Number("limit", c.Limit, limitSpan)
+		q.States = states(c.State, jobsctl.AllStates(), f)
+	}, func(r jobsRun) error {
+		page, err := r.List(r.Context, q)
+		if err != nil {
+			return err
+		}
+		return r.write(c.JSON, page, func(w io.Writer, s jobsctl.Style) error { return jobsctl.WriteList(w, page, q, s) })
+	})
+}
+
+// states reads a flag --state, of which only some may be named.
+func states(text string, of []jobs.State, f *command.Faults) []jobs.State {
+	if text == "" {
+		return nil
+	}
+	all, err := jobsctl.ParseStates(text)
+	for _, s := range all {
+		if !contains(of, s) {
+			err = errors.Join(err, fmt.Errorf("want %s", jobsctl.Words(of, "or")))
+			break
+		}
+	}
+	if err != nil {
+		*f = append(*f, fmt.Errorf("--state=%s: %w", text, err))
+	}
+	return all
+}
+
+// jobsDeadCmd is weir jobs dead.
+type jobsDeadCmd struct {
+	Queue string `placeholder:"NAME" help:"Of this queue only."`
+	Limit string `default:"100" placeholder:"N" help:"At most so many (${limits})."`
+	JSON  bool   `name:"json" help:"Write a JSON object, with an array of jobs in it."`
+}
+
+// Help is the longer part of weir jobs dead --help.
+func (jobsDeadCmd) Help() string {
+	return `A job is dead once all its attempts have failed, or its input cannot be read. It stays for a week, unless its queue says otherwise, and blocks nobody.
+
+Examples:
+
+    weir jobs dead --queue mail
+    weir jobs show 3f9a12c4                           # every attempt of one
+    weir jobs retry --all --state dead --queue mail   # once the cause is mended
+    weir jobs drop 3f9a12c4                           # or never again`
+}
+
+// Run is the command.
+func (c *jobsDeadCmd) Run(r *command.Run, at *jobsCmd) error {
+	q := jobsctl.Query{Queue: c.Queue, States: []jobs.State{jobs.Dead}}
+	return at.run(r, "dead", func(f *command.Faults) {
+		q.Limit = f.Number("limit", c.Limit, limitSpan)
+	}, func(r jobsRun) error {
+		page, err := r.List(r.Context, q)
+		if err != nil {
+			return err
+		}
+		return r.write(c.JSON, page, func(w io.Writer, s jobsctl.Style) error { return jobsctl.WriteDead(w, page, q, s) })
+	})
+}
+
+// jobsQueuesCmd is weir jobs queues.
+type jobsQueuesCmd struct {
+	JSON bool `name:"json" help:"Write a JSON object, with an array of queues in it."`
+}
+
+// Help is the longer part of weir jobs queues --help.
+func (jobsQueuesCmd) Help() string {
+	return `waiting have not been taken by a worker: if they grow, there are too few workers, or none. taken run, wait for their next attempt, or are delayed.`
+}
+
+// Run is the command.
+func (c *jobsQueuesCmd) Run(r *command.Run, at *jobsCmd) error {
+	return at.run(r, "queues", func(*command.Faults) {}, func(r jobsRun) error {
+		all, err := r.Queues(r.Context)
+		if err != nil {
+			return err
+		}
+		if all == nil {
+			all = []jobs.QueueStatus{} // not null in JSON
+		}
+		return r.write(c.JSON, jobsctl.QueuePage{Queues: all}, func(w io.Writer, s jobsctl.Style) error {
+			return jobsctl.WriteQueues(w, all, s)
+		})
+	})
+}

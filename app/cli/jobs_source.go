@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/app/jobsctl"
+)
+
+// jobsEnv begins the variables of the flags of weir jobs.
+const jobsEnv = "WEIR_JOBS_"
+
+// maxSecret bounds a file with a token or a password.
+const maxSecret = 4096
+
+// jobsSource are the flags that say where the jobs are.
+type jobsSource struct {
+	Admin        string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"URL" help:"The admin listener of a running proxy: http://127.0.0.1:9090."`
+	NATS         string `group:"Where the jobs are (one of --admin and --nats)" name:"nats" placeholder:"URL" help:"The NATS servers that keep them: nats://127.0.0.1:4222, several separated by commas."`
+	Namespace    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the namespace, default without it."`
+	TokenFile    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"File with the token that either asks for."`
+	User         string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the user, with --password-file."`
+	PasswordFile string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"With --nats: file with the user's password."`
+	Creds        string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"With --nats: file with credentials."`
+}
+
+// A jobsPlace is where the jobs are, read from flags and variables.
+type jobsPlace struct {
+	admin *jobsctl.AdminOptions
+	nats  *jobsctl.NATSOptions
+}
+
+// open connects to it.
+func (p jobsPlace) open(ctx context.Context) (jobsctl.Source, error) {
+	if p.admin != nil {
+		return jobsctl.FromAdmin(*p.admin), nil
+	}
+	return jobsctl.FromNATS(ctx, *p.nats)
+}
+
+// place reads the flags, and notes what is wrong with them.
+func (s jobsSource) place(getenv func(string) string, f *command.Faults) jobsPlace {
+	given := s
+	s.fill(getenv)
+	switch {
+	case s.Admin != "" && s.NATS != "":
+		*f = append(*f, errors.New("--admin and --nats: want one of them, not both"))
+	case s.Admin != "":
+		given.onlyNATS(f)
+		return jobsPlace{admin: s.adminOptions(f)}
+	case s.NATS != "":
+		return jobsPlace{nats: s.natsOptions(f)}
+	default:
+		*f = append(*f, errors.New("where are the jobs? --admin http://127.0.0.1:9090 asks a running proxy, --nats nats://127.0.0.1:4222 the servers that keep them"))
+	}
+	return jobsPlace{}
+}
+
+// fill puts variables where flags are missing. An address that is a flag leaves
+// no room for one that is a variable.
+func (s *jobsSource) fill(getenv func(string) string) {
+	addressed := s.Admin != "" || s.NATS != ""
+	for name, flag := range map[string]*string{
+		"ADMIN": &s.Admin, "NATS": &s.NATS, "NAMESPACE": &s.Namespace, "TOKEN_FILE": &s.TokenFile,
+		"USER": &s.User, "PASSWORD_FILE": &s.PasswordFile, "CREDS": &s.Creds,
+	} {
+		if *flag == "" && (!addressed || name != "ADMIN" && name != "NATS") {
+			*flag = strings.TrimSpace(getenv(jobsEnv + name))
+		}
+	}
+}
+
+// onlyNATS notes flags that a proxy has no use for.
+func (s jobsSource) onlyNATS(f *command.Faults) {
+	for _, flag := range []struct{ name, value string }{
+		{"namespace", s.Namespace}, {"user", s.User}, {"password-file", s.PasswordFile}, {"creds", s.Creds},
+	} {
+		if flag.value != "" {
+			*f = append(*f, fmt.Errorf("--%s: is for --nats; a proxy knows its own", flag.name))
+		}
+	}
+}
+
+func (s jobsSource) adminOptions(f *command.Faults) *jobsctl.AdminOptions {
+	url, err := jobsctl.ParseAdmin(s.Admin)
+	if err != nil {
+		*f = append(*f, fmt.Errorf("--admin: %w", err)) // without the value, which may hold a password
+	}
+	return &jobsctl.AdminOptions{URL: url, Token: secret("token-file", s.TokenFile, f)}
+}
+
+func (s jobsSource) natsOptions(f *command.Faults) *jobsctl.NATSOptions {
+	if err := jobsctl.CheckNATS(s.NATS); err != nil {
+		*f = append(*f, fmt.Errorf("--nats: %w", err))
+	}
+	ways := 0
+	for _, way := range []string{s.TokenFile, s.User + s.PasswordFile, s.Creds} {
+		if way != "" {
+			ways++
+		}
+	}
+	if ways > 1 {
+		*f = append(*f, errors.New("--token-file, --user and --creds: want one of them"))
+	}
+	if (s.User == "") != (s.PasswordFile == "") {
+		*f = append(*f, errors.New("--user and --password-file: want both or none"))
+	}
+	return &jobsctl.NATSOptions{
+		URL: s.NATS, Namespace: s.Namespace, User: s.User, Creds: s.Creds,
+		Token: secret("token-file", s.TokenFile, f), Password: secret("password-file", s.PasswordFile, f),
+	}
+}
+
+// secret reads what a file holds, a line; nothing of no file.
+func secret(flag, name string, f *command.Faults) string {
+	if name == "" {
+		return ""
+	}
+	text, err := os.ReadFile(name)
+	text = bytes.TrimRight(text, "\r\n")
+	switch {
+	case err != nil:
+		*f = append(*f, fmt.Errorf("--%s: %w", flag, err))
+	case len(text) == 0 || len(text) > maxSecret || bytes.ContainsAny(text, "\r\n"):
+		*f = append(*f, fmt.Errorf("--%s=%s: want a file with one line, of 1 to %d bytes", flag, name, maxSecret))
+	}
+	return string(text)
+}

@@ -1,0 +1,41 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weir-go/weir/app/terminal"
+)
+
+// ErrDeclined is what Confirm returns where the answer was not yes.
+var ErrDeclined = errors.New("nothing was done")
+
+// Confirm asks a question on the terminal, and returns nil for yes. Without a
+// terminal nobody can be asked, and otherwise is what to do about that.
+func (r *Run) Confirm(question, otherwise string) error {
+	if r.Stdin == nil || !terminal.Reads(r.Stdin) {
+		return fmt.Errorf("%s %s; %w", question, otherwise, ErrDeclined)
+	}
+	fmt.Fprintf(r.Stderr, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	// A read of a terminal cannot be broken off: after an interrupt it ends with
+	// the process.
+	go func() {
+		line, _ := bufio.NewReader(r.Stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case <-r.Context.Done():
+		fmt.Fprintln(r.Stderr)
+		return context.Cause(r.Context)
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return ErrDeclined
+	}
+}

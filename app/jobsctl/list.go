@@ -1,0 +1,145 @@
+package jobsctl
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/jobs"
+)
+
+// What a table shows of a queue's name: less where the width is needed for
+// errors.
+const (
+	mostQueue    = 20
+	narrowQueue  = 12
+	narrowerThan = 100
+)
+
+var (
+	idColumn      = column{head: "id"}
+	stateColumn   = column{head: "state", color: func(cell string) string { return stateColors[cell] }}
+	attemptColumn = column{head: "try", right: true}
+)
+
+func (s Style) queueColumn() column {
+	if s.Width < narrowerThan {
+		return column{head: "queue", most: narrowQueue}
+	}
+	return column{head: "queue", most: mostQueue}
+}
+
+// WriteList writes the answer to q as a table, a line for each job.
+func WriteList(w io.Writer, p Page, q Query, s Style) error {
+	if len(p.Jobs) == 0 {
+		return put(w, "No jobs"+q.words()+".\n")
+	}
+	columns := []column{idColumn, stateColumn, s.queueColumn(), attemptColumn,
+		{head: "age", right: true}, {head: "when"}, {head: "error or progress"}}
+	rows := make([][]string, len(p.Jobs))
+	for i, j := range p.Jobs {
+		rows[i] = []string{s.id(j.ID), j.State.String(), figures.OneLine(j.Queue), count(j.Attempt),
+			s.since(j.Submitted), s.when(j), remark(j)}
+	}
+	return put(w, s.table(columns, rows)+p.footer())
+}
+
+// WriteDead writes the dead list: how often each job was tried, when it died,
+// and of what.
+func WriteDead(w io.Writer, p Page, q Query, s Style) error {
+	if len(p.Jobs) == 0 {
+		return put(w, "No jobs"+q.words()+".\n")
+	}
+	columns := []column{idColumn, s.queueColumn(), attemptColumn, {head: "died", right: true}, {head: "last error"}}
+	rows := make([][]string, len(p.Jobs))
+	for i, j := range p.Jobs {
+		rows[i] = []string{s.id(j.ID), figures.OneLine(j.Queue), count(j.Attempt), s.ago(j), firstLine(j.Error)}
+	}
+	return put(w, s.table(columns, rows)+p.footer())
+}
+
+// WriteQueues writes how many jobs each queue has that are not over.
+func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
+	if len(all) == 0 {
+		return put(w, "No queue has been used yet.\n")
+	}
+	rows := make([][]string, len(all))
+	for i, q := range all {
+		rows[i] = []string{figures.OneLine(q.Queue), figures.Count(int64(q.Waiting)), figures.Count(int64(q.Taken))}
+	}
+	return put(w, s.table([]column{{head: "queue"}, {head: "waiting", right: true}, {head: "taken", right: true}}, rows))
+}
+
+// footer says that there is more, on a line of its own.
+func (p Page) footer() string {
+	if !p.More {
+		return ""
+	}
+	return fmt.Sprintf("%s jobs, and there are more: --limit shows them, --queue and --state choose.\n", figures.Count(int64(len(p.Jobs))))
+}
+
+// words says which jobs the query is about.
+func (q Query) words() string {
+	var b strings.Builder
+	if q.Queue != "" {
+		fmt.Fprintf(&b, " in queue %q", q.Queue)
+	}
+	if len(q.States) > 0 {
+		b.WriteString(" that are " + Words(q.States, "or"))
+	}
+	return b.String()
+}
+
+// when says what a job's state is about: for how long it runs, in which time it
+// starts, since when it is over.
+func (s Style) when(j jobs.Status) string {
+	switch {
+	case j.State.Terminal():
+		return s.ago(j)
+	case j.State == jobs.Running:
+		return "for " + s.since(j.Started)
+	case j.NotBefore.After(s.now()):
+		return "in " + Span(j.NotBefore.Sub(s.now()))
+	}
+	return "due"
+}
+
+func (s Style) ago(j jobs.Status) string {
+	if j.Finished.IsZero() {
+		return "-"
+	}
+	return s.since(j.Finished) + " ago"
+}
+
+// remark is what there is to say of a job in one line.
+func remark(j jobs.Status) string {
+	if j.State == jobs.Running && j.Progress != nil {
+		return progress(*j.Progress)
+	}
+	return firstLine(j.Error)
+}
+
+func progress(p jobs.Progress) string {
+	text := figures.Count(p.Done)
+	if p.Total > 0 {
+		text += " of " + figures.Count(p.Total)
+	}
+	return strings.TrimSpace(text + " " + p.Note)
+}
+
+// count is a number of attempts.
+func count(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+func put(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

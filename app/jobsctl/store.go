@@ -1,0 +1,84 @@
+package jobsctl
+
+import (
+	"context"
+	"strings"
+
+	"github.com/weir-go/weir/jobs"
+)
+
+// A storeSource is a Store, of this process or at a connection.
+type storeSource struct {
+	*jobs.Store
+	close func()
+}
+
+var _ Source = storeSource{}
+
+// FromStore returns s as a Source, whose Close does nothing.
+func FromStore(s *jobs.Store) Source { return storeSource{s, func() {}} }
+
+// List asks for one job more than the limit, to know whether there are more.
+func (s storeSource) List(ctx context.Context, q Query) (Page, error) {
+	if len(q.ID) == IDLength {
+		return s.find(ctx, q)
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	ask := min(limit, MaxLimit) + 1
+	if q.ID != "" {
+		ask = MaxLimit // as what does not begin with it is left out here
+	}
+	all, err := s.Store.List(ctx, jobs.Filter{Queue: q.Queue, States: q.States, Limit: ask})
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Jobs: []jobs.Status{}} // not null in JSON
+	for _, j := range all {
+		if !strings.HasPrefix(j.ID, q.ID) {
+			continue
+		}
+		if len(page.Jobs) == limit {
+			page.More = true
+			break
+		}
+		page.Jobs = append(page.Jobs, j)
+	}
+	return page, nil
+}
+
+// find looks for one job by its whole id, which needs no list.
+func (s storeSource) find(ctx context.Context, q Query) (Page, error) {
+	page := Page{Jobs: []jobs.Status{}}
+	var j jobs.Status
+	var err error
+	if q.Queue != "" {
+		j, err = s.Store.Status(ctx, q.Queue, q.ID)
+	} else {
+		j, err = s.Store.Find(ctx, q.ID)
+	}
+	switch {
+	case isNotFound(err):
+		return page, nil
+	case err != nil:
+		return Page{}, err
+	case wanted(j, q.States):
+		page.Jobs = append(page.Jobs, j)
+	}
+	return page, nil
+}
+
+// Do does v to a job.
+func (s storeSource) Do(ctx context.Context, v Verb, queue, id string) error {
+	switch v {
+	case Retry:
+		return s.Store.Retry(ctx, queue, id)
+	case Cancel:
+		return s.Store.Cancel(ctx, queue, id)
+	}
+	return s.Store.Drop(ctx, queue, id)
+}
+
+func (s storeSource) Close() { s.close() }

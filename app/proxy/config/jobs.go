@@ -1,0 +1,243 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/jobshttp"
+)
+
+// Jobs says where the jobs of routes with async are kept, and who makes them.
+type Jobs struct {
+	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which the proxy keeps the jobs itself, with a server inside the program. This or nats."`
+	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What an accepted job survives: process, a killed process; disk, the loss of power of the server's node; majority, that of some of several servers. With dir it is disk, or process, which takes ten times as many. Of servers in nats it says what they are set to: without it majority with replicas above 1, else process."`
+	Listen      string   `yaml:"listen,omitempty" form:"address" help:"Host and port where other programs reach the jobs in dir: weir worker, weir jobs. Off loopback a token_file is required."`
+	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: the one that is asked for at listen, or the one that we show to the servers in nats."`
+	NATS        []string `yaml:"nats,omitempty" form:"nats" help:"NATS servers with JetStream that keep the jobs, in place of dir."`
+	Credentials string   `yaml:"credentials_file,omitempty" form:"file" help:"File with credentials for the servers in nats, as nsc writes it."`
+	Username    string   `yaml:"username,omitempty" form:"name" help:"Who we are to the servers in nats. Needs password_file."`
+	Password    string   `yaml:"password_file,omitempty" form:"file" help:"File with the password, one line."`
+	TLS         *JobsTLS `yaml:"tls,omitempty" help:"Speaks TLS with the servers in nats. Without settings in it, by the system's roots and the name in the address."`
+	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"On how many of the servers in nats each job is kept: 1, 3 or 5."`
+	Namespace   string   `yaml:"namespace" default:"default" form:"namespace" help:"Keeps apart what shares servers."`
+	MaxBytes    Size     `yaml:"max_bytes" default:"8GiB" min:"1MiB" max:"1TiB" help:"What all jobs take, with their results. At nine tenths of it new ones get 503."`
+	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Under which clients ask for their jobs, on every host. It goes before all routes."`
+	Workers     bool     `yaml:"workers" default:"true" help:"Makes the jobs in this proxy. With false it only accepts them, for weir worker."`
+	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs at once in this program, of each route, and again as many of its requests that are not sent twice. The limits of the route and the upstream hold beside it."`
+}
+
+// JobsTLS says how the servers in nats are verified, and who we are to them.
+type JobsTLS struct {
+	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the addresses'."`
+}
+
+// Async says which requests of a route become jobs, and what becomes of these.
+type Async struct {
+	Budget      Duration `yaml:"budget" default:"none" min:"1ms" max:"10m" none:"0" help:"Makes a job of every request: one that takes longer is answered with 202. With none only requests with Prefer: respond-async become jobs."`
+	MaxWait     Duration `yaml:"max_wait" default:"30s" min:"1s" max:"10m" help:"Caps Prefer: wait=N."`
+	Attempts    int      `yaml:"attempts" default:"5" min:"1" max:"1000" help:"Calls of one job, of a safe request or one with Idempotency-Key. 429, 502, 503, 504 and broken connections are tried again."`
+	Unsafe      int      `yaml:"unsafe_attempts" default:"1" min:"1" max:"1000" help:"The same of all other requests. Only raise it where a call may happen twice."`
+	Backoff     Duration `yaml:"backoff" default:"1s" min:"1ms" max:"1h" help:"Before the second attempt, doubled for each. Retry-After of an answer wins."`
+	MaxBackoff  Duration `yaml:"max_backoff" default:"5m" min:"1ms" max:"24h" help:"At most that."`
+	Lease       Duration `yaml:"lease" default:"10s" min:"100ms" max:"1h" help:"After which a job whose worker died is started again. The first program that uses the route's jobs decides."`
+	Timeout     Duration `yaml:"timeout" default:"1h" min:"1ms" max:"24h" none:"-1" help:"For one attempt, with its wait for admission. The route's timeout bounds the call to the head of its answer as always: raise that too."`
+	ResultTTL   Duration `yaml:"result_ttl" default:"24h" min:"1s" max:"8760h" help:"How long results are kept, and for how long the same request is the same job."`
+	MaxQueued   int      `yaml:"max_queued" default:"100000" min:"1" max:"10000000" help:"Jobs of the route that are not over. Beyond it is 503."`
+	MaxAge      Duration `yaml:"max_age" default:"1h" min:"1s" max:"8760h" none:"-1" help:"How long the oldest may wait for a worker until new ones get 503."`
+	MaxBody     Size     `yaml:"max_body" default:"512KiB" min:"1B" max:"30MiB" help:"Of a request that becomes a job. Beyond it is 413."`
+	MaxResult   Size     `yaml:"max_result" default:"512KiB" min:"1B" max:"30MiB" help:"Of an answer's body. A job with a larger one fails."`
+	Principal   []string `yaml:"principal" default:"Authorization,Cookie" form:"field" help:"Request fields by which clients are told apart: who sends others than the job's gets 404. With [] all clients are one."`
+	Credentials bool     `yaml:"forward_credentials" default:"true" help:"Stores Authorization, Cookie and the fields in principal with the job, for the call. false leaves them out of both."`
+}
+
+// Options are what a says to the route's jobs.
+func (a *Async) Options() jobshttp.RouteOptions {
+	principal := a.Principal
+	if principal == nil {
+		principal = []string{} // nil is the default
+	}
+	return jobshttp.RouteOptions{
+		Budget: max(time.Duration(a.Budget), 0), MaxWait: time.Duration(a.MaxWait),
+		Attempts: a.Attempts, UnsafeAttempts: a.Unsafe,
+		Queue: jobs.QueueOptions{
+			Lease: time.Duration(a.Lease), AttemptTimeout: time.Duration(a.Timeout),
+			RetryInitial: time.Duration(a.Backoff), RetryMax: time.Duration(a.MaxBackoff),
+			ResultTTL: time.Duration(a.ResultTTL), MaxQueued: a.MaxQueued, MaxAge: time.Duration(a.MaxAge),
+		},
+		MaxBody: int(a.MaxBody), MaxResult: int(a.MaxResult),
+		Principal: principal, DropCredentials: !a.Credentials, AskCache: true,
+	}
+}
+
+// A JobsAccess is what Jobs says with the files that it names read.
+type JobsAccess struct {
+	Dir, Listen               string
+	NATS                      []string
+	Token, Username, Password string // never shown
+	Credentials               string // the name of the file
+	TLS                       *tls.Config
+	Durability                jobs.Durability // 0: the default
+	Replicas                  int
+	Namespace, Path           string
+	MaxBytes                  int64
+	Workers                   bool
+	Concurrency               int
+	Routes                    map[string]jobshttp.RouteOptions // by name
+}
+
+// JobsAccess returns where jobs are kept, nil for none. It reads files, and its
+// error joins what is wrong with them.
+func (c *Config) JobsAccess() (*JobsAccess, error) {
+	j := c.Jobs
+	if j == nil {
+		return nil, nil
+	}
+	a := &JobsAccess{
+		Dir: j.Dir, Listen: j.Listen, NATS: j.NATS, Username: j.Username, Credentials: j.Credentials, Replicas: j.Replicas,
+		Namespace: j.Namespace, Path: j.Path, MaxBytes: int64(j.MaxBytes), Workers: j.Workers, Concurrency: j.Concurrency,
+		Routes: map[string]jobshttp.RouteOptions{},
+	}
+	_ = a.Durability.UnmarshalText([]byte(j.Durability)) // the configuration has been checked
+	for _, r := range c.Routes {
+		if r.Async == nil {
+			continue
+		}
+		o := r.Async.Options()
+		if r.MaxBody != None {
+			o.MaxBody = min(o.MaxBody, int(r.MaxBody)) // or the job's call would be refused
+		}
+		a.Routes[r.Name] = o
+	}
+	var errs [3]error
+	if j.TokenFile != "" {
+		a.Token, errs[0] = readToken(j.TokenFile)
+	}
+	if j.Password != "" {
+		a.Password, errs[1] = readSecret(j.Password)
+	}
+	if t := j.TLS; t != nil {
+		like := UpstreamTLS(*t)
+		a.TLS, errs[2] = like.tlsConfig()
+	}
+	for i, part := range []string{"token_file", "password_file", "tls"} {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("jobs.%s: %w", part, errs[i])
+		}
+	}
+	return a, errors.Join(errs[:]...)
+}
+
+// checkJobs finds what is wrong between the settings of jobs.
+func (d *decoder) checkJobs(c *Config) {
+	d.checkAsync(c)
+	j := c.Jobs
+	if j == nil {
+		return
+	}
+	const at = "jobs"
+	own, others := d.nodes[at+".dir"] != nil, d.nodes[at+".nats"] != nil
+	switch {
+	case own && others:
+		d.wrong(at+".nats", "", "is there, and dir too: jobs are kept in one of them", "")
+	case !own && !others && !d.faulty(at):
+		d.wrong(at+".dir", "", "is missing: name a folder in which the jobs are kept, or servers in nats", "")
+	case own:
+		d.checkEmbedded(j)
+	case others:
+		d.checkServers(c, j)
+	}
+	if j.TokenFile != "" {
+		if _, err := readToken(j.TokenFile); err != nil {
+			d.complain(d.place(at+".token_file"), j.TokenFile, err)
+		} else if m := exposed(j.TokenFile); m != nil {
+			d.warn(c, at+".token_file", j.TokenFile, m.problem)
+		}
+	}
+}
+
+// checkEmbedded checks what goes with a server of our own.
+func (d *decoder) checkEmbedded(j *Jobs) {
+	if j.Durability == "majority" {
+		d.wrong("jobs.durability", j.Durability, "needs several servers, in nats; with dir it is disk or process", "")
+	}
+	if j.Replicas > 1 {
+		d.wrong("jobs.replicas", fmt.Sprint(j.Replicas), "needs several servers, in nats", "")
+	}
+	for name, set := range map[string]bool{
+		"credentials_file": j.Credentials != "", "username": j.Username != "", "password_file": j.Password != "", "tls": j.TLS != nil,
+	} {
+		if set {
+			d.wrong("jobs."+name, "", "is for servers in nats", "")
+		}
+	}
+	if j.Listen != "" && !onLoopback(j.Listen) && d.nodes["jobs.token_file"] == nil {
+		d.wrong("jobs.listen", j.Listen, "is not on loopback, and needs jobs.token_file", "")
+	}
+	if host, _, err := net.SplitHostPort(j.Listen); err == nil && host == "" {
+		d.wrong("jobs.listen", j.Listen, "must have a host", "")
+	}
+}
+
+// checkServers checks what goes with servers of others.
+func (d *decoder) checkServers(c *Config, j *Jobs) {
+	if j.Listen != "" {
+		d.wrong("jobs.listen", j.Listen, "is for dir: the servers in nats listen themselves", "")
+	}
+	if j.Replicas == 2 || j.Replicas == 4 {
+		d.wrong("jobs.replicas", fmt.Sprint(j.Replicas), "must be 1, 3 or 5", "")
+	}
+	if j.Durability == "majority" && j.Replicas == 1 {
+		d.wrong("jobs.durability", j.Durability, "needs replicas of 3 or 5", "")
+	}
+	if j.Credentials != "" {
+		if _, err := os.Stat(j.Credentials); err != nil {
+			d.complain(d.place("jobs.credentials_file"), j.Credentials, cannotRead(err))
+		} else if m := exposed(j.Credentials); m != nil {
+			d.warn(c, "jobs.credentials_file", j.Credentials, m.problem)
+		}
+	}
+	d.checkPassword(c, "jobs", j.Username, j.Password)
+	if t := j.TLS; t != nil {
+		d.checkClientTLS(c, "jobs.tls", UpstreamTLS(*t))
+	}
+}
+
+// checkAsync checks the routes whose requests become jobs.
+func (d *decoder) checkAsync(c *Config) {
+	any := false
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		a := r.Async
+		if a == nil {
+			continue
+		}
+		any = true
+		at := fmt.Sprintf("routes[%d].async", i)
+		if c.Jobs == nil && d.nodes["jobs"] == nil {
+			d.wrong(at, "", "needs the section jobs, which says where they are kept", "")
+		}
+		if r.Name != "" && !jobshttp.ValidName(r.Name) && !d.faulty(fmt.Sprintf("routes[%d].name", i)) {
+			d.wrong(fmt.Sprintf("routes[%d].name", i), r.Name, "has jobs, and must be 1 to 59 letters, digits, dashes and underscores, without -once at the end", "")
+		}
+		if a.MaxBackoff < a.Backoff {
+			d.wrong(at+".max_backoff", a.MaxBackoff.String(), fmt.Sprintf("must be at least backoff, which is %v", a.Backoff), "")
+		}
+		if a.Timeout != Duration(jobs.DefaultAttemptTimeout) && r.Timeout != None && (a.Timeout == None || a.Timeout > r.Timeout) {
+			d.warn(c, at+".timeout", a.Timeout.String(), fmt.Sprintf("is longer than timeout of the route, which is %v, and ends the call before", r.Timeout))
+		}
+		if r.Observe || c.Observe {
+			d.warn(c, at, "", "has no effect in observe mode")
+		}
+	}
+	if !any && c.Jobs != nil && !d.faulty("jobs") {
+		d.warn(c, "jobs", "", "has no effect: no route has async")
+	}
+}

@@ -1,0 +1,282 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/limit"
+)
+
+// An attempt is one run of the handler.
+type attempt struct {
+	record
+	w     *Worker
+	m     jetstream.Msg
+	id    string
+	input []byte
+	fence uint64
+
+	cancel context.CancelCauseFunc
+
+	// turn is held by who writes the job's state, and revision is his to read
+	// and write.
+	turn     sync.Mutex
+	revision uint64
+
+	mu       sync.Mutex
+	progress *Progress   // guarded by mu; reported, and not written yet
+	timer    *time.Timer // guarded by mu; that will write it
+	wrote    time.Time   // guarded by mu; when progress was written last
+	over     bool        // guarded by mu; no more progress is written
+}
+
+// An undecodable input is why a job is dead at once: no worker of this version
+// can read it.
+type undecodable struct {
+	version int
+	err     error
+}
+
+func (e *undecodable) Error() string {
+	return fmt.Sprintf("input of version %d does not decode: %v", e.version, e.err)
+}
+
+func (e *undecodable) Unwrap() error { return e.err }
+
+// errGoexit is of a handler that has called runtime.Goexit, as the helpers of a
+// test do.
+var errGoexit = errors.New("handler called runtime.Goexit")
+
+// leaveAfter is how long a handler may go on after its context has ended. Then
+// its outcome is not waited for any more.
+const leaveAfter = time.Second
+
+// run runs the handler, with a heartbeat, and writes what came of it.
+func (a *attempt) run(permit limit.Permit) {
+	ctx, cancel := context.WithCancelCause(a.w.hurry)
+	a.cancel = cancel
+	defer cancel(nil)
+	if d := a.w.queue.o.AttemptTimeout; d > 0 {
+		t := time.AfterFunc(d, func() { cancel(ErrTimeout) })
+		defer t.Stop()
+	}
+	a.w.began(a)
+	defer a.w.ended(a)
+	stop := a.beat()
+	began := time.Now()
+	a.w.tell(Event{Kind: Started, ID: a.id, Attempt: a.Attempt, Fence: a.fence})
+	data, err := a.call(ctx, permit)
+	a.quiet()
+	a.settle(ctx, data, err, time.Since(began))
+	stop()
+}
+
+// call calls the handler. It returns when the handler does, or leaveAfter later
+// than its context has ended.
+func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error) {
+	type outcome struct {
+		data []byte
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() { // ends with the handler, which has its permit as long
+		defer permit.Release(limit.Ignored)
+		o := outcome{err: errGoexit} // unless the handler returns
+		defer func() {
+			if p := recover(); p != nil {
+				o = outcome{err: fmt.Errorf("handler panicked: %v\n%s", p, debug.Stack())}
+			}
+			done <- o
+		}()
+		o.data, o.err = a.w.handle(ctx, a)
+		permit.Release(a.permitOutcome(ctx, o.err))
+	}()
+	select {
+	case o := <-done:
+		return o.data, o.err
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(leaveAfter)
+	defer t.Stop()
+	select {
+	case o := <-done:
+		return o.data, o.err
+	case <-t.C:
+		return nil, fmt.Errorf("%w, and the handler has not returned", context.Cause(ctx))
+	}
+}
+
+// permitOutcome is what an adaptive limiter is told.
+func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrTimeout), err != nil && a.w.classify(err) == weir.ClassOverload:
+		return limit.Dropped
+	case ctx.Err() != nil:
+		return limit.Ignored
+	}
+	return limit.Success
+}
+
+// settle writes the outcome.
+func (a *attempt) settle(ctx context.Context, data []byte, err error, took time.Duration) {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrLeaseLost):
+		// The item is not acknowledged: it may be that of another attempt by
+		// now, which needs it if its worker dies.
+		a.w.tell(Event{Kind: Dropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: took, Err: cause})
+		return
+	case err != nil && errors.Is(cause, ErrStopping) && !errors.As(err, new(*permanentError)) && a.w.queue.o.MaxAttempts > 1:
+		a.handBack(0)
+		return
+	case err != nil && errors.Is(cause, ErrTimeout):
+		err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.w.queue.o.AttemptTimeout, err)
+	}
+	if err == nil {
+		a.finish(Done, data, a.Keep, Event{Kind: Succeeded, Took: took})
+		return
+	}
+	a.failed(err, took)
+}
+
+// failed decides what becomes of a job whose attempt has failed.
+func (a *attempt) failed(err error, took time.Duration) {
+	o, class := &a.w.queue.o, a.w.classify(err)
+	a.fail(a.w.queue.store.journal.Now(), err, class.String())
+	var unread *undecodable
+	switch {
+	case errors.As(err, &unread):
+		a.finish(Dead, a.input, o.DeadTTL, Event{Kind: Ended, Took: took, Err: err})
+	case class == weir.ClassPermanent || class == weir.ClassNotFound:
+		a.finish(Failed, a.input, a.failedTTL(a.w.queue), Event{Kind: Ended, Took: took, Err: err})
+	case a.Spent >= o.MaxAttempts:
+		a.finish(Dead, a.input, o.DeadTTL, Event{Kind: Ended, Took: took, Err: err})
+	default:
+		a.retry(a.delay(err), Event{Kind: Retried, Took: took, Err: err})
+	}
+}
+
+// classify says what an error of the handler means.
+func (w *Worker) classify(err error) weir.Class {
+	var permanent *permanentError
+	var in *retryInError
+	switch {
+	case errors.As(err, &permanent):
+		return weir.ClassPermanent
+	case errors.As(err, &in):
+		return weir.ClassTransient
+	case errors.Is(err, limit.ErrLimited):
+		return weir.ClassOverload
+	case w.queue.o.Classify != nil:
+		return ask(w.queue.o.Classify, err)
+	}
+	return weir.ClassTransient
+}
+
+// ask survives a panic of the user's function, on a goroutine that nobody else
+// looks after: the job must have an outcome.
+func ask(classify func(error) weir.Class, err error) (c weir.Class) {
+	defer func() { _ = recover() }()
+	return classify(err)
+}
+
+// delay is how long the next attempt waits: what the error says, or twice as
+// long as the last time, less a random fifth. A RetryAfter of a limiter gets a
+// random fifth more, as it is the least.
+func (a *attempt) delay(err error) time.Duration {
+	var in *retryInError
+	if errors.As(err, &in) {
+		return min(max(in.d, 0), MaxDelay)
+	}
+	var limited *limit.Error
+	if errors.As(err, &limited) {
+		return min(limited.RetryAfter+rand.N(limited.RetryAfter/5+1), MaxDelay)
+	}
+	o := &a.w.queue.o
+	d := o.RetryInitial
+	for n := 1; n < a.Spent && d < o.RetryMax; n++ {
+		d *= 2
+	}
+	d = min(d, o.RetryMax)
+	return d - rand.N(d/5+1)
+}
+
+// retry marks the job as one that waits for its next attempt.
+func (a *attempt) retry(after time.Duration, e Event) {
+	a.State, a.RetryIn = Retrying, after
+	if a.write(nil, underWayTTL, e) {
+		a.m.NakWithDelay(after)
+	}
+}
+
+// handBack gives the job up as if this attempt had not been.
+func (a *attempt) handBack(after time.Duration) {
+	a.Spent--
+	a.retry(after, Event{Kind: HandedBack})
+}
+
+// finish ends the job.
+func (a *attempt) finish(s State, data []byte, ttl time.Duration, e Event) {
+	a.State = s
+	if a.write(data, a.kept(ttl), e) {
+		a.m.Ack() // lost: the item comes again, and is seen to be over
+	}
+}
+
+// write writes the outcome, and reports whether it is kept. A server that is
+// away is waited for, as long as the Worker has time: the outcome is all that
+// there is to show for the work.
+func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
+	e.ID, e.Attempt, e.Fence = a.id, a.Attempt, a.fence
+	for {
+		err := a.put(a.record, data, ttl)
+		switch {
+		case err == nil:
+			a.w.tell(e)
+			return true
+		case errors.Is(err, journal.ErrStale):
+			e.Kind, e.Err = Dropped, ErrLeaseLost
+			a.w.tell(e) // and no acknowledgement, as in settle
+			return false
+		case errors.Is(err, journal.ErrTooLarge) && a.State == Done:
+			a.Error = clip(fmt.Sprintf("%v: the result has %d bytes: %v", ErrTooLarge, len(data), err))
+			a.State, data, ttl = Failed, a.input, a.kept(a.failedTTL(a.w.queue))
+			e = Event{Kind: Ended, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
+			continue
+		}
+		a.w.tell(Event{Kind: Trouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
+		if a.w.hurry.Err() != nil {
+			return false // the lease will run out
+		}
+		select {
+		case <-a.w.hurry.Done():
+		case <-time.After(afterTrouble):
+		}
+	}
+}
+
+// put writes the state after what this attempt wrote last.
+func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	// Not the attempt's context: also of one that is out of time the outcome
+	// counts. The journal has its own timeout.
+	seq, err := a.w.queue.store.journal.Put(context.Background(), journal.Write{
+		Queue: a.w.queue.name, ID: a.id, Kind: journal.State, Meta: meta(r), Data: data, After: a.revision, TTL: ttl,
+		// That an event is done is told to nobody. Lost, the event is done again.
+		Unflushed: r.State == Done && r.Keep == None,
+	})
+	if err == nil {
+		a.revision = seq
+	}
+	return err
+}

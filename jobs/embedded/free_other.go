@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package embedded
+
+// freeBytes is not known here, so that Options.MinFree has no effect.
+func freeBytes(string) (free int64, known bool) { return 0, false }

@@ -1,0 +1,96 @@
+package embedded_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weir-go/weir/jobs/embedded"
+)
+
+// A journal is what a Server has said.
+type journal struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.Write(p)
+}
+
+func (j *journal) has(s string) bool { return strings.Contains(j.text(), s) }
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.String()
+}
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+func TestDiskThatFillsIsARefusalUntilThereIsRoom(t *testing.T) {
+	var free atomic.Int64
+	free.Store(100 << 20)
+	// First in, last out: the server is closed before the truth is back.
+	t.Cleanup(embedded.SetFree(&free))
+	var said journal
+	s := start(t, embedded.Options{Dir: t.TempDir(), MinFree: 64 << 20, Log: said.logger()})
+	js := connect(t, s)
+	makeStream(t, js)
+	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
+		t.Fatalf("Publish with room = %v; want nil", err)
+	}
+
+	free.Store(64<<20 - 1)
+	eventually(t, "the disk counts as full", func() bool { return said.has("disk full") })
+	_, err := js.Publish(t.Context(), "t.a", nil)
+	wantAPIError(t, "Publish to a full disk", err, 10002)
+	if err := publishBatch(t.Context(), js.Conn(), "b", 3); err == nil || !strings.Contains(err.Error(), "10002") {
+		t.Errorf("batch to a full disk = %v; want JetStream's error 10002", err)
+	}
+	if got := messages(t, js); got != 1 {
+		t.Errorf("messages = %d; want 1", got)
+	}
+
+	free.Store(80 << 20)
+	eventually(t, "the disk has room again", func() bool { return said.has("room again") })
+	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
+		t.Errorf("Publish once there is room = %v; want nil", err)
+	}
+}
+
+func TestDiskThatIsFullAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, embedded.Options{Dir: dir, MaxBytes: 1 << 20})
+	js := connect(t, s)
+	makeStream(t, js)
+	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
+		t.Fatal(err)
+	}
+	js.Conn().Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	var free atomic.Int64
+	t.Cleanup(embedded.SetFree(&free))
+	js = connect(t, start(t, embedded.Options{Dir: dir, MaxBytes: 1 << 20}))
+	makeStream(t, js) // is there already, which is no more than a look
+	_, err := js.Publish(t.Context(), "t.a", nil)
+	wantAPIError(t, "Publish to a full disk", err, 10002)
+}
+
+func TestNegativeMinFreeAcceptsToTheLast(t *testing.T) {
+	var free atomic.Int64
+	t.Cleanup(embedded.SetFree(&free))
+	js := connect(t, start(t, embedded.Options{Dir: t.TempDir(), MinFree: -1}))
+	makeStream(t, js)
+	if _, err := js.Publish(t.Context(), "t.a", nil); err != nil {
+		t.Errorf("Publish = %v; want nil", err)
+	}
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// FlushSubject is where a server is asked to flush a stream, whose name is the
+// request. The answer is empty, or why it could not. Package embedded serves it:
+// one flush is for all who have asked before it began.
+const FlushSubject = "weir.jobs-flush." + version
+
+// local are the servers that run in this process and can be asked to flush
+// without a message, by their ID.
+var local sync.Map // string to func(ctx context.Context, stream string) error
+
+// ServeLocally makes flush what a connection from this process to the server with
+// this ID asks. It returns what ends that.
+func ServeLocally(server string, flush func(ctx context.Context, stream string) error) (end func()) {
+	local.Store(server, flush)
+	return func() { local.Delete(server) }
+}
+
+// localFlush returns how a server in this process is flushed; nil if the server
+// is elsewhere.
+func (j *Journal) localFlush() func(ctx context.Context, stream string) error {
+	if f, ok := local.Load(j.nc.ConnectedServerId()); ok {
+		return f.(func(ctx context.Context, stream string) error)
+	}
+	return nil
+}
+
+// Flush returns when all that was acknowledged before is on the disk. A server
+// that was never heard to answer flushes by itself, before it acknowledges.
+func (j *Journal) Flush(ctx context.Context) error {
+	if !j.flushes {
+		return nil
+	}
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	return j.flush(ctx)
+}
+
+func (j *Journal) flush(ctx context.Context) error {
+	if f := j.localFlush(); f != nil {
+		if err := f(ctx, j.names.stream()); err != nil {
+			return fmt.Errorf("%w: flushing: %w", ErrUnavailable, err)
+		}
+		return nil
+	}
+	answer, err := j.nc.RequestWithContext(ctx, FlushSubject, []byte(j.names.stream()))
+	if err != nil {
+		return j.mean(err)
+	}
+	if len(answer.Data) > 0 {
+		return fmt.Errorf("%w: flushing: %s", ErrUnavailable, answer.Data)
+	}
+	return nil
+}
+
+// findFlush asks whether there is somebody to flush.
+func (j *Journal) findFlush(ctx context.Context) error {
+	if !j.o.Flushed {
+		return nil
+	}
+	_, err := j.nc.RequestWithContext(ctx, FlushSubject, []byte(j.names.stream()))
+	j.flushes = !errors.Is(err, nats.ErrNoResponders)
+	if err != nil && j.flushes {
+		return j.mean(err)
+	}
+	return nil
+}

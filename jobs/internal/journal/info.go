@@ -1,0 +1,121 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Now is the server's time.
+func (j *Journal) Now() time.Time { return j.clock.now() }
+
+// readClock asks the server for its time.
+func (j *Journal) readClock(ctx context.Context) error {
+	_, err := j.Bytes(ctx)
+	return err
+}
+
+func (j *Journal) keepClock() {
+	t := time.NewTicker(clockEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-j.life.Done():
+			return
+		case <-t.C:
+			j.readClock(j.life) // the next one will do as well
+		}
+	}
+}
+
+// Bytes returns how much the namespace takes.
+func (j *Journal) Bytes(ctx context.Context) (uint64, error) {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	// A handle of its own: Info of one handle is not safe for concurrent use.
+	s, err := j.js.Stream(ctx, j.names.stream())
+	if err != nil {
+		return 0, j.mean(err)
+	}
+	info := s.CachedInfo()
+	j.clock.set(info.TimeStamp)
+	return info.State.Bytes, nil
+}
+
+// A Backlog is what a queue has to do.
+type Backlog struct {
+	Waiting int    // not taken by anybody
+	Taken   int    // taken and not over
+	Acked   uint64 // how many are over, in the order they came; grows
+
+	next uint64 // the sequence from which on nothing was taken
+}
+
+// Backlog looks at a queue, without the Age.
+func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	c, err := j.js.Consumer(ctx, j.names.stream(), queue)
+	if err != nil {
+		return Backlog{}, j.mean(err)
+	}
+	info := c.CachedInfo()
+	return Backlog{
+		Waiting: int(info.NumPending), Taken: info.NumAckPending, Acked: info.AckFloor.Consumer, next: info.Delivered.Stream + 1,
+	}, nil
+}
+
+// Age returns how long the oldest job has waited that nobody has taken. The
+// server counts what comes after it, so this is not to be asked often.
+func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Duration, error) {
+	if b.Waiting == 0 {
+		return 0, nil
+	}
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	oldest, err := j.get(ctx, getRequest{Seq: b.next, NextBySubject: j.subject(queue, "*", Work)})
+	if err != nil || oldest == nil {
+		return 0, err
+	}
+	return max(0, j.Now().Sub(oldest.Time)), nil
+}
+
+// Consumer returns what hands out a queue's work items, and makes it with the
+// lease if there is none. The lease that holds is in its info.
+func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duration) (c jetstream.Consumer, err error) {
+	err = j.patiently(ctx, func(ctx context.Context) error {
+		c, err = j.js.Consumer(ctx, j.names.stream(), queue)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			c, err = j.js.CreateOrUpdateConsumer(ctx, j.names.stream(), j.consumer(queue, lease))
+		}
+		return j.mean(err)
+	})
+	return c, err
+}
+
+func (j *Journal) consumer(queue string, lease time.Duration) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       queue,
+		FilterSubject: j.subject(queue, "*", Work),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       lease,
+		MaxDeliver:    -1,
+		MaxAckPending: -1,
+		MaxWaiting:    4096,
+	}
+}
+
+// Queues names the queues that have been used.
+func (j *Journal) Queues(ctx context.Context) ([]string, error) {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	list := j.stream.ConsumerNames(ctx)
+	var queues []string
+	for name := range list.Name() {
+		queues = append(queues, name)
+	}
+	return queues, j.mean(list.Err())
+}

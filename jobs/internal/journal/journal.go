@@ -1,0 +1,219 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Options of a Journal. All are required.
+type Options struct {
+	Namespace string
+	Replicas  int
+	MaxBytes  int64
+	Timeout   time.Duration // of one operation
+
+	// Flushed says that each write is on the disk when Put returns. Where the
+	// server can be asked to flush (FlushSubject) it is, else it is taken to do so
+	// by itself.
+	Flushed bool
+}
+
+// The errors of a Journal.
+var (
+	// ErrStale: the job has another revision than the write was to follow.
+	ErrStale = errors.New("another revision")
+	// ErrFull: the stream has MaxBytes, or the server has no room.
+	ErrFull = errors.New("no room")
+	// ErrTooLarge: the message is larger than the server takes.
+	ErrTooLarge = errors.New("message too large for the server")
+	// ErrUnavailable: no answer. What was asked may have happened.
+	ErrUnavailable = errors.New("no answer from the server")
+	// ErrClosed: the Journal is closed.
+	ErrClosed = errors.New("closed")
+)
+
+// A Journal is a namespace's jobs. It is safe for concurrent use.
+type Journal struct {
+	names
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	o      Options
+
+	clock   clock
+	waker   waker
+	flushes bool // the server is asked to flush; written by Open only
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+	life context.Context
+}
+
+// clockEvery is how often the server is asked for its time.
+const clockEvery = 10 * time.Second
+
+// Open opens a namespace, and makes its stream if there is none.
+func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.Timeout))
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{names: names{o.Namespace}, nc: nc, js: js, o: o}
+	j.life, j.stop = context.WithCancel(context.Background())
+	for _, step := range [...]func(context.Context) error{j.openStream, j.readClock, j.findFlush} {
+		if err := j.patiently(ctx, step); err != nil {
+			j.stop()
+			return nil, err
+		}
+	}
+	j.waker.start(j)
+	j.done.Go(j.keepClock)
+	return j, nil
+}
+
+// Close ends what the Journal runs. Calls under way end with ErrClosed.
+func (j *Journal) Close() {
+	j.stop()
+	j.done.Wait()
+	j.waker.close()
+}
+
+// openStream finds the stream or makes it. Programs that do so at the same time
+// ask for the same, which JetStream takes as one.
+func (j *Journal) openStream(ctx context.Context) error {
+	s, err := j.js.Stream(ctx, j.names.stream())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = j.js.CreateStream(ctx, j.config())
+	}
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		s, err = j.js.Stream(ctx, j.names.stream())
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", j.names.stream(), j.mean(err))
+	}
+	if c := s.CachedInfo().Config; c.Replicas != j.o.Replicas {
+		return fmt.Errorf("stream %s has %d replicas, not %d", c.Name, c.Replicas, j.o.Replicas)
+	} else if c.MaxBytes != j.o.MaxBytes {
+		c.MaxBytes = j.o.MaxBytes
+		if s, err = j.js.UpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("stream %s: max_bytes: %w", c.Name, j.mean(err))
+		}
+	}
+	j.stream = s
+	return nil
+}
+
+func (j *Journal) config() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              j.names.stream(),
+		Description:       "jobs of weir, namespace " + j.o.Namespace,
+		Subjects:          []string{j.subject("*", "*", "*")},
+		Retention:         jetstream.WorkQueuePolicy,
+		Discard:           jetstream.DiscardNew,
+		MaxBytes:          j.o.MaxBytes,
+		MaxMsgs:           -1,
+		MaxMsgsPerSubject: 1,
+		Storage:           jetstream.FileStorage,
+		Replicas:          j.o.Replicas,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+		RePublish: &jetstream.RePublish{
+			Source:      j.subject("*", "*", State),
+			Destination: j.changed("{{wildcard(1)}}", "{{wildcard(2)}}"),
+			HeadersOnly: true,
+		},
+	}
+}
+
+// patiently repeats a step that got no answer, until ctx ends or the Journal's
+// timeout has passed. A server that has just started, or a cluster without a
+// leader, loses questions.
+func (j *Journal) patiently(ctx context.Context, step func(context.Context) error) error {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	for {
+		try, cancel := context.WithTimeout(ctx, j.try())
+		err := step(try)
+		cancel()
+		if !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// bound returns a context with the Journal's own timeout, that ends with the
+// Journal too.
+func (j *Journal) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, j.o.Timeout)
+	stop := context.AfterFunc(j.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// mean makes errors of the client ours.
+func (j *Journal) mean(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case j.life != nil && j.life.Err() != nil:
+		return ErrClosed
+	case errors.As(err, &api):
+		return meanAPI(api)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return ErrTooLarge
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrNoResponders),
+		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionReconnecting),
+		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("%w: %v", ErrUnavailable, err)
+	}
+	return err
+}
+
+// Codes of the server's errors that nats.go has no name for.
+const (
+	codeNoResources       = 10023
+	codeStorageExceeded   = 10047
+	codeAccountResources  = 10002
+	codeTooLarge          = 10054
+	codeStoreFailed       = 10077
+	codeNotAvailable      = 10008
+	codeWrongLastConstant = 10164
+	codeMemoryExceeded    = 10028
+)
+
+// tooLarge is how the server describes a store that refuses a message for its
+// size, of which it says no more than that the store has failed.
+const tooLarge = "message too large"
+
+func meanAPI(api *jetstream.APIError) error {
+	if api.ErrorCode == codeStoreFailed && api.Description == tooLarge {
+		return ErrTooLarge
+	}
+	switch api.ErrorCode {
+	case jetstream.JSErrCodeStreamWrongLastSequence, codeWrongLastConstant:
+		return ErrStale
+	case codeNoResources, codeStorageExceeded, codeAccountResources, codeStoreFailed, codeMemoryExceeded:
+		return fmt.Errorf("%w: %s", ErrFull, api.Description)
+	case codeTooLarge:
+		return ErrTooLarge
+	case codeNotAvailable:
+		return fmt.Errorf("%w: %s", ErrUnavailable, api.Description)
+	}
+	if api.Code == 503 {
+		return fmt.Errorf("%w: %s", ErrUnavailable, api.Description)
+	}
+	return api
+}

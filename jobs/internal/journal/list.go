@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+)
+
+// What one request brings at most.
+const (
+	pageMessages = 1024
+	pageBytes    = 8 << 20
+)
+
+// Each calls f for every message of a queue ("*": of all) that there was when it
+// began, in the order they were written, until f returns false. What changes
+// meanwhile may be missed.
+//
+// It asks for all that the queue has, locks too: for a pattern in the middle of
+// the subjects the server looks at all of a block for each message.
+func (j *Journal) Each(ctx context.Context, queue string, f func(*Message) bool) error {
+	all := j.prefix() + ">"
+	if queue != "*" {
+		all = j.prefix() + queue + ".>"
+	}
+	for seq := uint64(1); ; {
+		last, more, err := j.page(ctx, getRequest{Seq: seq, NextBySubject: all, Batch: pageMessages, MaxBytes: pageBytes}, f)
+		if err != nil || !more {
+			return err
+		}
+		seq = last + 1
+	}
+}
+
+// page asks for one page, and returns the sequence of its last message and
+// whether there may be more.
+func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool) (last uint64, more bool, err error) {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	inbox := j.nc.NewRespInbox()
+	sub, err := j.nc.SubscribeSync(inbox)
+	if err != nil {
+		return 0, false, j.mean(err)
+	}
+	defer sub.Unsubscribe()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+j.names.stream(), inbox, body); err != nil {
+		return 0, false, j.mean(err)
+	}
+	for range r.Batch + 1 {
+		answer, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return 0, false, j.mean(err)
+		}
+		switch status := answer.Header.Get("Status"); status {
+		case "":
+		case "204": // the end of the page
+			return last, last > 0 && answer.Header.Get("Nats-Num-Pending") != "0", nil
+		case "404":
+			return last, false, nil
+		case "503":
+			return 0, false, j.mean(nats.ErrNoResponders)
+		default:
+			return 0, false, fmt.Errorf("server: %s %s", status, answer.Header.Get("Description"))
+		}
+		m, err := j.direct(answer)
+		if err != nil {
+			return 0, false, err
+		}
+		last = m.Seq
+		if !f(m) {
+			return last, false, nil
+		}
+	}
+	return last, true, nil
+}

@@ -1,0 +1,52 @@
+package journal
+
+import "strings"
+
+// Kind is which of a job's messages.
+type Kind string
+
+// The kinds, as they end the subjects.
+const (
+	Work  Kind = "w"
+	State Kind = "s"
+)
+
+const version = "1"
+
+// names are what a namespace's things are called on the server.
+type names struct{ namespace string }
+
+func (n names) stream() string { return "WEIR_JOBS_" + version + "_" + n.namespace }
+
+func (n names) prefix() string { return "weir.jobs." + version + "." + n.namespace + "." }
+
+// subject names a message. Queue and id may be "*".
+func (n names) subject(queue, id string, k Kind) string {
+	return n.prefix() + queue + "." + id + "." + string(k)
+}
+
+// both is a filter for all that a job has.
+func (n names) both(queue, id string) string { return n.prefix() + queue + "." + id + ".*" }
+
+// changed is where the server tells that a state was written.
+func (n names) changed(queue, id string) string {
+	return "weir.jobs-changed." + version + "." + n.namespace + "." + queue + "." + id
+}
+
+// cancelled is where it is told that jobs of a queue were cancelled.
+func (n names) cancelled(queue string) string {
+	return "weir.jobs-cancelled." + version + "." + n.namespace + "." + queue
+}
+
+// parse takes a subject apart.
+func (n names) parse(subject string) (queue, id string, k Kind, ok bool) {
+	rest, ok := strings.CutPrefix(subject, n.prefix())
+	if !ok {
+		return "", "", "", false
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) != 3 {
+		return "", "", "", false
+	}
+	return parts[0], parts[1], Kind(parts[2]), true
+}

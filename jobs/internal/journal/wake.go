@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A waker tells those who wait that a job may have changed, and everybody when
+// the connection was lost and is back, as changes were missed then.
+type waker struct {
+	journal *Journal
+	status  chan nats.Status
+
+	mu   sync.Mutex
+	next int                   // guarded by mu
+	all  map[int]chan struct{} // guarded by mu
+}
+
+func (w *waker) start(j *Journal) {
+	w.journal = j
+	w.all = make(map[int]chan struct{})
+	w.status = j.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	j.done.Go(w.run)
+}
+
+func (w *waker) run() {
+	for {
+		select {
+		case <-w.journal.life.Done():
+			return
+		case _, ok := <-w.status:
+			if !ok {
+				return
+			}
+			w.mu.Lock()
+			for _, ch := range w.all {
+				ring(ch)
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *waker) close() { w.journal.nc.RemoveStatusListener(w.status) }
+
+// ring wakes without waiting: one ring is as good as several.
+func ring(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (w *waker) add(ch chan struct{}) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := w.next
+	w.next++
+	w.all[id] = ch
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, id)
+	}
+}
+
+// Changed returns a channel that gets something soon after the job's state is
+// written, and whenever that may have been missed. Who waits looks at the job
+// after it has called Changed, and from time to time.
+func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
+	ch := make(chan struct{}, 1)
+	remove := j.waker.add(ch)
+	sub, err := j.nc.Subscribe(j.changed(queue, id), func(*nats.Msg) { ring(ch) })
+	if err != nil {
+		remove()
+		return nil, nil, j.mean(err)
+	}
+	return ch, func() {
+		remove()
+		sub.Unsubscribe() // fails only where the connection is closed
+	}, nil
+}
+
+// Closed is closed with the Journal.
+func (j *Journal) Closed() <-chan struct{} { return j.life.Done() }
+
+// TellCancelled tells the workers of a queue that a job was cancelled. It is a
+// hint, which may be lost.
+func (j *Journal) TellCancelled(queue, id string) {
+	j.nc.Publish(j.cancelled(queue), []byte(id)) // lost: the heartbeat will see it
+}
+
+// Cancelled calls f with the jobs of a queue that were cancelled.
+func (j *Journal) Cancelled(queue string, f func(id string)) (stop func(), err error) {
+	sub, err := j.nc.Subscribe(j.cancelled(queue), func(m *nats.Msg) { f(string(m.Data)) })
+	if err != nil {
+		return nil, j.mean(err)
+	}
+	return func() { sub.Unsubscribe() }, nil
+}

@@ -1,0 +1,23 @@
+package jobshttp
+
+import (
+	"net/http"
+	"time"
+)
+
+// ReadPrefer is readPrefer, for fuzzing.
+func ReadPrefer(lines ...string) (async, waits bool, wait time.Duration) {
+	p := readPrefer(http.Header{"Prefer": lines})
+	return p.async, p.waits, p.wait
+}
+
+// IdempotencyKey is idempotencyKey, for fuzzing.
+func IdempotencyKey(lines ...string) (string, error) {
+	return idempotencyKey(http.Header{"Idempotency-Key": lines})
+}
+
+// VerdictOn is verdictOn.
+func VerdictOn(err error) (status int, retryAfter time.Duration) {
+	v := verdictOn(err)
+	return v.status, v.retryAfter
+}

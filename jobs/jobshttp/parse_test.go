@@ -1,0 +1,139 @@
+package jobshttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/jobshttp"
+)
+
+func TestH23_PreferIsReadByRFC7240(t *testing.T) {
+	const none = -time.Second
+	for _, c := range []struct {
+		lines []string
+		async bool
+		wait  time.Duration // none: there is none
+	}{
+		{nil, false, none},
+		{[]string{"respond-async"}, true, none},
+		{[]string{"Respond-Async, WAIT=5"}, true, 5 * time.Second},
+		{[]string{"wait=5", "respond-async"}, true, 5 * time.Second},
+		{[]string{`respond-async=""; a="b,c"; d ,wait = "7" ; x`}, true, 7 * time.Second},
+		{[]string{"return=minimal; foo=\"some \\\"parameter, respond-async\""}, false, none},
+		{[]string{"wait=1, wait=2", "wait=3"}, false, time.Second}, // the first counts
+		{[]string{"wait=x, wait=2"}, false, none},
+		{[]string{"respond-async=no, respond-async"}, false, none},
+		{[]string{"wait=-1"}, false, none},
+		{[]string{"wait=1.5"}, false, none},
+		{[]string{"wait"}, false, none},
+		{[]string{"wait=99999999999999999999"}, false, 24 * time.Hour},
+		{[]string{"a b, respond-async"}, true, none}, // one that is broken spoils no other
+		{[]string{`"wait=1", respond-async`}, true, none},
+		{[]string{`x="open, respond-async`}, false, none},
+		{[]string{",, respond-async;;wait=1,"}, true, none},
+		{[]string{"respond-asynchronously"}, false, none},
+	} {
+		async, waits, wait := jobshttp.ReadPrefer(c.lines...)
+		if !waits {
+			wait = none
+		}
+		if async != c.async || wait != c.wait {
+			t.Errorf("Prefer: %q = %v, %v; want %v, %v", c.lines, async, wait, c.async, c.wait)
+		}
+	}
+}
+
+func FuzzPrefer(f *testing.F) {
+	for _, s := range []string{"respond-async, wait=5", `a="b\"c";d=e`, `x="`, ";;=,", "wait=99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		async, waits, wait := jobshttp.ReadPrefer(s)
+		if wait < 0 || wait > 24*time.Hour || !waits && wait != 0 {
+			t.Errorf("Prefer: %q waits %v, %v", s, waits, wait)
+		}
+		if async && !strings.Contains(strings.ToLower(s), "respond-async") {
+			t.Errorf("Prefer: %q is asynchronous", s)
+		}
+		if strings.ContainsAny(s, `"\`) {
+			return
+		}
+		if again, _, _ := jobshttp.ReadPrefer(s, "respond-async"); async && !again {
+			t.Errorf("Prefer: %q, and respond-async again, is not asynchronous", s)
+		}
+	})
+}
+
+func TestH23_IdempotencyKeyIsAString(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a b"`: "a b", `"a\"\\"`: `a"\`, ` "x"; p=1;q="y";r`: "x", "token": "token", "a/b+c==": "a/b+c==",
+		`"` + strings.Repeat("x", 255) + `"`: strings.Repeat("x", 255),
+	} {
+		if got, err := jobshttp.IdempotencyKey(text); got != want || err != nil {
+			t.Errorf("Idempotency-Key: %s = %q, %v; want %q, nil", text, got, err, want)
+		}
+	}
+	for _, text := range []string{``, `""`, `"`, `"a`, `"a" b`, `"a\n"`, `"a\`, "\"ä\"", "ä", "a,b", "a;b", `a"b`, `"a";`, `"a";B=1`, `"a";b=`, strings.Repeat("x", 256)} {
+		if got, err := jobshttp.IdempotencyKey(text); err == nil {
+			t.Errorf("Idempotency-Key: %s = %q, nil; want an error", text, got)
+		}
+	}
+}
+
+func FuzzIdempotencyKey(f *testing.F) {
+	for _, s := range []string{`"a"`, `"a\"";b=c`, "token", `"`, `"\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		key, err := jobshttp.IdempotencyKey(s)
+		if err != nil {
+			if key != "" {
+				t.Errorf("Idempotency-Key: %q = %q, %v", s, key, err)
+			}
+			return
+		}
+		if key == "" || len(key) > 255 {
+			t.Errorf("Idempotency-Key: %q = %q", s, key)
+		}
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+		if again, err := jobshttp.IdempotencyKey(quoted); again != key || err != nil {
+			t.Errorf("Idempotency-Key: %s = %q, %v; want %q", quoted, again, err, key)
+		}
+	})
+}
+
+func TestH23_OneTableForErrors(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		after  time.Duration
+	}{
+		{&jobs.FullError{RetryAfter: 7 * time.Second}, http.StatusServiceUnavailable, 7 * time.Second},
+		{jobs.ErrConflict, http.StatusUnprocessableEntity, 0},
+		{&http.MaxBytesError{Limit: 1}, http.StatusRequestEntityTooLarge, 0},
+		{jobs.ErrTooLarge, http.StatusRequestEntityTooLarge, 0},
+		{&jobs.JobError{State: jobs.Dead}, http.StatusBadGateway, 0},
+		{jobs.ErrCancelled, http.StatusGone, 0},
+		{jobs.ErrFinished, http.StatusConflict, 0},
+		{jobs.ErrNotFound, http.StatusNotFound, 0},
+		{jobs.ErrUnavailable, http.StatusServiceUnavailable, 2 * time.Second},
+		{jobs.ErrClosed, http.StatusServiceUnavailable, 2 * time.Second},
+		{context.DeadlineExceeded, http.StatusGatewayTimeout, 0},
+		{errors.New("?"), http.StatusInternalServerError, 0},
+	} {
+		if status, after := jobshttp.VerdictOn(fmt.Errorf("wrapped: %w", c.err)); status != c.status || after != c.after {
+			t.Errorf("%v is %d, %v; want %d, %v", c.err, status, after, c.status, c.after)
+		}
+	}
+	if _, err := jobshttp.IdempotencyKey("a b"); err != nil {
+		if status, _ := jobshttp.VerdictOn(err); status != http.StatusBadRequest {
+			t.Errorf("%v is %d; want 400", err, status)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package jobshttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A Request is what is kept of an http.Request that became a job. Trailers are
+// not.
+type Request struct {
+	Method string      `json:"method"`
+	Target string      `json:"target"` // as it stood in the request line
+	Host   string      `json:"host"`
+	Header http.Header `json:"header"`
+	Remote string      `json:"remote,omitempty"` // the client's address
+	TLS    bool        `json:"tls,omitempty"`
+	Body   []byte      `json:"-"`
+}
+
+// headRoom is what fields and the codec take beside a body.
+const headRoom = 1 << 20
+
+// dropped are fields that are for the connection, or for the answer to the
+// request as it came: they mean nothing to the call that is made later.
+var dropped = []string{
+	"Connection", "Content-Length", "Expect", "Keep-Alive", "Prefer", "Proxy-Authorization", "Proxy-Connection", "Range",
+	"If-Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// conditions make the answer to a safe request depend on what the client has.
+// With other methods they say whether something may be changed at all, and stay.
+var conditions = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
+
+// newRequest reads r with its body, of which at most limit bytes. Without creds
+// the fields of secret are left out.
+func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []string) (Request, error) {
+	if r.ContentLength > int64(limit) {
+		return Request{}, &http.MaxBytesError{Limit: int64(limit)} // before anything of it is asked for
+	}
+	q := Request{
+		Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header.Clone(), Remote: r.RemoteAddr, TLS: r.TLS != nil,
+	}
+	if q.Target == "" {
+		q.Target = r.URL.RequestURI() // no server's request
+	}
+	for _, line := range r.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			q.Header.Del(textproto.TrimString(name))
+		}
+	}
+	for _, name := range slices.Concat(dropped, secret) {
+		q.Header.Del(name)
+	}
+	if isSafe(r.Method) {
+		for _, name := range conditions {
+			q.Header.Del(name)
+		}
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return q, nil
+	}
+	var err error
+	q.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return q, large
+	}
+	if err != nil {
+		return q, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return q, nil
+}
+
+// isSafe reports whether requests of this method change nothing (RFC 9110,
+// section 9.2.1).
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// request returns the request that q is, for a handler.
+func (q Request) request(ctx context.Context) (*http.Request, error) {
+	u, err := url.ParseRequestURI(q.Target)
+	if q.Target == "*" {
+		u, err = &url.URL{Path: "*"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := (&http.Request{
+		Method: q.Method, URL: u, RequestURI: q.Target, Host: q.Host, Header: q.Header.Clone(), RemoteAddr: q.Remote,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
+	}).WithContext(ctx)
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	if q.TLS {
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	}
+	if len(q.Body) > 0 {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(q.Body)), int64(len(q.Body))
+	}
+	return r, nil
+}

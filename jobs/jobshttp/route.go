@@ -1,0 +1,342 @@
+package jobshttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A queue has requests, and the answers to them.
+type queue = jobs.Queue[Request, Response]
+
+// A Route stands before a handler, and makes jobs of the requests that want it.
+// Make one with [Service.Route]. It is safe for concurrent use.
+type Route struct {
+	service *Service
+	name    string
+	next    http.Handler
+	o       RouteOptions
+
+	often *queue // safe requests, and those with an Idempotency-Key
+	once  *queue // the others
+}
+
+func (s *Service) newRoute(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
+	var errs []error
+	if !ValidName(name) {
+		errs = append(errs, &OptionError{"name", name, "1 to 59 letters, digits, - and _, without -once at the end"})
+	}
+	if err := errors.Join(append(errs, o.Validate())...); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	rt := &Route{service: s, name: name, next: next, o: o}
+	for _, q := range []struct {
+		at       **queue
+		name     string
+		attempts int
+	}{{&rt.often, name, o.Attempts}, {&rt.once, name + onceSuffix, o.UnsafeAttempts}} {
+		o := o.Queue
+		o.MaxAttempts = q.attempts
+		made, err := jobs.NewQueue[Request, Response](ctx, s.store, q.name, o)
+		if err != nil {
+			return nil, fmt.Errorf("jobshttp: route %s: %w", name, err)
+		}
+		*q.at = made.WithCodecs(requests, responses)
+	}
+	return rt, nil
+}
+
+// Name is the route's.
+func (rt *Route) Name() string { return rt.name }
+
+// Stats counts the requests that became jobs here.
+func (rt *Route) Stats() jobs.Stats {
+	a, b := rt.often.Stats(), rt.once.Stats()
+	return jobs.Stats{Submitted: a.Submitted + b.Submitted, Joined: a.Joined + b.Joined, Refused: a.Refused + b.Refused}
+}
+
+// queueOf returns the queue of a name.
+func (rt *Route) queueOf(name string) *queue {
+	if name == rt.name {
+		return rt.often
+	}
+	return rt.once
+}
+
+// ServeHTTP answers r by a job, or has the handler answer it.
+func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	prefer := readPrefer(r.Header)
+	if !rt.takes(r, prefer) {
+		rt.next.ServeHTTP(&varying{ResponseWriter: w, add: http.Header{"Vary": {"Prefer"}}}, unmarked(r))
+		return
+	}
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		w.Header().Set("Vary", "Prefer")
+		refuse(w, r, err)
+		return
+	}
+	wait := rt.o.Budget
+	switch {
+	case prefer.waits:
+		wait = min(prefer.wait, rt.o.MaxWait)
+	case prefer.async:
+		wait = 0
+	}
+	extra := http.Header{"Vary": {"Prefer"}}
+	if applied := prefer.applied(wait); applied != "" {
+		extra.Set("Preference-Applied", applied)
+	}
+	if rt.o.AskCache && rt.fromCache(w, r, extra) {
+		return
+	}
+	job, err := rt.submit(w, r, key)
+	if err != nil {
+		w.Header().Set("Vary", "Prefer")
+		refuse(w, r, err)
+		return
+	}
+	rt.answer(w, r, job, wait, extra)
+}
+
+// unmarked returns r without the fields that tell the handler of a job's attempt:
+// clients are not believed.
+func unmarked(r *http.Request) *http.Request {
+	if r.Header[attemptField] == nil && r.Header[fenceField] == nil {
+		return r
+	}
+	r = r.Clone(r.Context())
+	delete(r.Header, attemptField)
+	delete(r.Header, fenceField)
+	return r
+}
+
+// takes reports whether r becomes a job. What is no single answer cannot be
+// kept, and only-if-cached wants no call.
+func (rt *Route) takes(r *http.Request, prefer preferences) bool {
+	switch {
+	case !prefer.async && rt.o.Budget == 0:
+		return false
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace || r.Header.Get("Upgrade") != "":
+		return false
+	case wantsEvents(r) || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
+		return false
+	}
+	return !hasDirective(r.Header, "only-if-cached")
+}
+
+// hasDirective reports whether Cache-Control has a directive without a value.
+func hasDirective(h http.Header, name string) bool {
+	for _, line := range h["Cache-Control"] {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.Trim(part, " \t"), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fromCache answers r if the handler has the answer without a call.
+func (rt *Route) fromCache(w http.ResponseWriter, r *http.Request, extra http.Header) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || hasDirective(r.Header, "no-cache") || r.ContentLength != 0 {
+		return false
+	}
+	ask := r.Clone(r.Context())
+	ask.Header["Cache-Control"] = append(slices.Clip(ask.Header["Cache-Control"]), "only-if-cached")
+	p := &probe{w: &varying{ResponseWriter: w, add: extra}, header: http.Header{}}
+	rt.next.ServeHTTP(p, ask)
+	return p.hit
+}
+
+// submit makes r a job. key is its Idempotency-Key, empty for none.
+func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jobs.Handle[Response], error) {
+	owner := principal(r.Header, rt.o.Principal)
+	in, err := newRequest(w, r, rt.o.MaxBody, rt.o.secret())
+	if err != nil {
+		return nil, err
+	}
+	o := jobs.SubmitOptions{Key: in.keyOf(key, owner), Owner: owner, Fingerprint: in.fingerprint()}
+	// With an Idempotency-Key nothing happens twice, whatever caches may keep.
+	o.Restart = key == "" && hasDirective(r.Header, "no-cache")
+	q := rt.often
+	if o.Key == "" {
+		q, o.Fingerprint = rt.once, ""
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	return q.Submit(ctx, in, o)
+}
+
+// answer answers r with the job's result, if it is there in time, or with 202.
+func (rt *Route) answer(w http.ResponseWriter, r *http.Request, job *jobs.Handle[Response], wait time.Duration, extra http.Header) {
+	p, err := rt.result(r.Context(), job, wait)
+	if err == nil {
+		p.write(w, r, extra)
+		return
+	}
+	if context.Cause(r.Context()) != nil {
+		return // the client has gone; the job goes on
+	}
+	h := w.Header()
+	for name, values := range extra {
+		h[name] = values
+	}
+	if errors.As(err, new(*jobs.JobError)) || errors.Is(err, jobs.ErrCancelled) {
+		h.Set("Location", rt.service.o.Path+job.ID())
+		refuse(w, r, err)
+		return
+	}
+	rt.service.accepted(w, r, rt.stands(r.Context(), job, wait))
+}
+
+// errLater: there is no result yet.
+var errLater = errors.New("jobshttp: later")
+
+// result waits for the job's result.
+func (rt *Route) result(ctx context.Context, job *jobs.Handle[Response], wait time.Duration) (Response, error) {
+	if wait == 0 {
+		if !job.Joined() {
+			return Response{}, errLater
+		}
+		// What is done is given at once; it takes a question to know.
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		if status, err := job.Status(ctx); err != nil || status.State != jobs.Done {
+			return Response{}, errLater
+		}
+		return job.Wait(ctx)
+	}
+	ctx, cancel := rt.service.until(ctx, wait)
+	defer cancel()
+	return job.Wait(ctx)
+}
+
+// stands returns how the job stands, as far as that is known without asking for
+// one that was submitted just now.
+func (rt *Route) stands(ctx context.Context, job *jobs.Handle[Response], wait time.Duration) jobs.Status {
+	if wait > 0 || job.Joined() {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		if status, err := job.Status(ctx); err == nil {
+			return status
+		}
+	}
+	return jobs.Status{ID: job.ID(), State: jobs.Queued, Durability: job.Durability()}
+}
+
+// A varying adds fields to the head that goes through it.
+type varying struct {
+	http.ResponseWriter
+	add   http.Header
+	added bool
+}
+
+var _ weirhttp.ReceiptWriter = (*varying)(nil)
+
+// WriteHeader is of http.ResponseWriter.
+func (v *varying) WriteHeader(status int) {
+	if !v.added && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		v.added = true
+		h := v.Header()
+		for name, values := range v.add {
+			h[name] = append(h[name][:len(h[name]):len(h[name])], values...)
+		}
+	}
+	v.ResponseWriter.WriteHeader(status)
+}
+
+// Write is of http.ResponseWriter.
+func (v *varying) Write(p []byte) (int, error) {
+	if !v.added {
+		v.WriteHeader(http.StatusOK)
+	}
+	return v.ResponseWriter.Write(p)
+}
+
+// Flush is of http.Flusher, for handlers that ask for it.
+func (v *varying) Flush() {
+	if !v.added {
+		v.WriteHeader(http.StatusOK)
+	}
+	_ = http.NewResponseController(v.ResponseWriter).Flush() // who cannot flush sends at the end
+}
+
+// Unwrap is for http.ResponseController.
+func (v *varying) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+
+// SetReceipt is of weirhttp.ReceiptWriter.
+func (v *varying) SetReceipt(r weirhttp.Receipt) {
+	if rw, ok := v.ResponseWriter.(weirhttp.ReceiptWriter); ok {
+		rw.SetReceipt(r)
+	}
+}
+
+// A probe lets an answer out of the store through, and drops any other.
+type probe struct {
+	w       *varying
+	header  http.Header // until the head is let through
+	receipt weirhttp.Receipt
+	decided bool
+	hit     bool
+}
+
+var _ weirhttp.ReceiptWriter = (*probe)(nil)
+
+// Header is of http.ResponseWriter.
+func (p *probe) Header() http.Header {
+	if p.hit {
+		return p.w.Header()
+	}
+	return p.header
+}
+
+// SetReceipt is of weirhttp.ReceiptWriter.
+func (p *probe) SetReceipt(r weirhttp.Receipt) {
+	p.receipt = r
+	if p.hit {
+		p.w.SetReceipt(r)
+	}
+}
+
+// WriteHeader is of http.ResponseWriter.
+func (p *probe) WriteHeader(status int) {
+	if !p.decided && status >= 200 {
+		p.decided = true
+		p.hit = p.receipt.Outcome == weirhttp.OutcomeHit || p.receipt.Outcome == weirhttp.OutcomeStale
+		if p.hit {
+			h := p.w.Header()
+			for name, values := range p.header {
+				h[name] = values
+			}
+			p.w.SetReceipt(p.receipt)
+		}
+	}
+	if p.hit {
+		p.w.WriteHeader(status)
+	}
+}
+
+// Write is of http.ResponseWriter.
+func (p *probe) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	if !p.hit {
+		return len(b), nil
+	}
+	return p.w.Write(b)
+}
+
+// Flush is of http.Flusher.
+func (p *probe) Flush() {
+	if p.hit {
+		p.w.Flush()
+	}
+}

@@ -1,0 +1,249 @@
+package jobshttp
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+)
+
+// A Service answers for the jobs of its routes, under its path: how they stand,
+// their results and events, and cancels them. Make one with [New]. It is safe
+// for concurrent use.
+type Service struct {
+	store *jobs.Store
+	o     Options
+
+	// routes are the routes by the names of their queues. An atomic, as each
+	// request reads it; it is replaced under mu.
+	routes atomic.Pointer[map[string]*Route]
+	mu     sync.Mutex
+
+	left  chan struct{} // closed by Leave
+	leave sync.Once
+}
+
+// New returns the Service of the jobs in s. The error is an *OptionError.
+func New(s *jobs.Store, o Options) (*Service, error) {
+	if o.Path == "" {
+		o.Path = DefaultPath
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	switch {
+	case !strings.HasPrefix(o.Path, "/") || !strings.HasSuffix(o.Path, "/") || strings.ContainsAny(o.Path, "?#% "):
+		return nil, &OptionError{"Options.Path", o.Path, `a path that begins and ends with "/"`}
+	case o.Heartbeat < 0:
+		return nil, &OptionError{"Options.Heartbeat", o.Heartbeat, "above 0"}
+	}
+	v := &Service{store: s, o: o, left: make(chan struct{})}
+	v.routes.Store(&map[string]*Route{})
+	return v, nil
+}
+
+// Path is where jobs are asked for.
+func (s *Service) Path() string { return s.o.Path }
+
+// Route returns a Route before next and answers for its jobs, in place of those
+// of an earlier one with this name. The error joins an *OptionError for every
+// option that is out of bounds, or is what package jobs says.
+func (s *Service) Route(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
+	rt, err := s.newRoute(ctx, name, next, o)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := map[string]*Route{}
+	for queue, other := range *s.routes.Load() {
+		now[queue] = other
+	}
+	now[rt.name], now[rt.name+onceSuffix] = rt, rt
+	s.routes.Store(&now)
+	return rt, nil
+}
+
+// Keep forgets all routes but these: their jobs stay, and nobody answers for
+// them here.
+func (s *Service) Keep(routes ...*Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := map[string]*Route{}
+	for _, rt := range routes {
+		now[rt.name], now[rt.name+onceSuffix] = rt, rt
+	}
+	s.routes.Store(&now)
+}
+
+// Leave is for a server that is about to end: those who wait for a job are
+// answered with how it stands, and event streams end, for clients to go on
+// elsewhere. It does not block, and may be called again.
+func (s *Service) Leave() { s.leave.Do(func() { close(s.left) }) }
+
+// until returns a context that ends after d, with Leave, or with ctx.
+func (s *Service) until(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	stop := s.onLeave(cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// onLeave has f called with Leave, until stop, which waits for the goroutine.
+func (s *Service) onLeave(f func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.left:
+			f()
+		case <-quit:
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// askTimeout bounds what is asked of the store for one request, beside waiting.
+const askTimeout = 10 * time.Second
+
+var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// ServeHTTP answers requests under the Path: PATH/ID, PATH/ID/result,
+// PATH/ID/events. What is not there, and what belongs to somebody else, is the
+// same 404.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", private)
+	rest, ok := strings.CutPrefix(r.URL.Path, s.o.Path)
+	id, part, below := strings.Cut(rest, "/")
+	if !ok || !idForm.MatchString(id) || below && part != "result" && part != "events" {
+		refuse(w, r, jobs.ErrNotFound)
+		return
+	}
+	allowed := []string{http.MethodGet, http.MethodHead}
+	if !below {
+		allowed = append(allowed, http.MethodDelete)
+	}
+	if !slices.Contains(allowed, r.Method) {
+		allow := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", allow)
+		writeProblem(w, r, verdict{http.StatusMethodNotAllowed, 0, "Allowed is " + allow + "."})
+		return
+	}
+	job, err := s.find(r, id)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	switch {
+	case r.Method == http.MethodDelete:
+		s.cancel(w, r, job)
+	case part == "result":
+		s.result(w, r, job)
+	case part == "events" || wantsEvents(r):
+		s.events(w, r, job)
+	default:
+		s.status(w, r, job)
+	}
+}
+
+// A found job is one that r may know about.
+type found struct {
+	route  *Route
+	handle *jobs.Handle[Response]
+	status jobs.Status
+}
+
+// find returns the job, or jobs.ErrNotFound if it is not r's.
+func (s *Service) find(r *http.Request, id string) (found, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	for queue, rt := range *s.routes.Load() {
+		job := rt.queueOf(queue).Job(id)
+		status, err := job.Status(ctx)
+		if errors.Is(err, jobs.ErrNotFound) {
+			continue
+		}
+		owner := principal(r.Header, rt.o.Principal)
+		if err == nil && subtle.ConstantTimeCompare([]byte(owner), []byte(status.Owner)) != 1 {
+			err = jobs.ErrNotFound
+		}
+		return found{rt, job, status}, err
+	}
+	return found{}, jobs.ErrNotFound
+}
+
+// cancel answers DELETE.
+func (s *Service) cancel(w http.ResponseWriter, r *http.Request, job found) {
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	if err := job.handle.Cancel(ctx); err != nil {
+		refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// result answers for the result.
+func (s *Service) result(w http.ResponseWriter, r *http.Request, job found) {
+	status, err := s.await(w, r, job)
+	switch {
+	case err != nil:
+	case status.State == jobs.Done:
+		var p Response
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		if p, err = job.handle.Wait(ctx); err == nil {
+			p.own().write(w, r, nil)
+			return
+		}
+	case status.State == jobs.Cancelled:
+		err = jobs.ErrCancelled
+	case status.State.Terminal():
+		err = &jobs.JobError{ID: status.ID, State: status.State, Attempt: status.Attempt, Message: status.Error}
+	default:
+		s.accepted(w, r, status)
+		return
+	}
+	refuse(w, r, err)
+}
+
+// await returns how the job stands: at once, or after Prefer: wait=N if it is
+// not over before. With If-None-Match of how it stands now, any change is
+// enough.
+func (s *Service) await(w http.ResponseWriter, r *http.Request, job found) (jobs.Status, error) {
+	status, prefer := job.status, readPrefer(r.Header)
+	w.Header().Add("Vary", "Prefer, Accept")
+	if !prefer.waits {
+		return status, nil
+	}
+	wait := min(prefer.wait, job.route.o.MaxWait)
+	prefer.async = false
+	w.Header().Set("Preference-Applied", prefer.applied(wait))
+	known := r.Header.Get("If-None-Match")
+	if status.State.Terminal() || wait == 0 || known != "" && known != etag(status) {
+		return status, nil
+	}
+	ctx, cancel := s.until(r.Context(), wait)
+	defer cancel()
+	for next, err := range job.handle.Watch(ctx) {
+		if errors.Is(err, jobs.ErrNotFound) {
+			return status, err
+		}
+		if err != nil {
+			break // the time is over, or the store is away: then it stands as it did
+		}
+		changed := next.Revision != status.Revision
+		status = next
+		if status.State.Terminal() || known != "" && changed {
+			break
+		}
+	}
+	return status, nil
+}

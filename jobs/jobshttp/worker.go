@@ -1,0 +1,177 @@
+package jobshttp
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+const (
+	// mostRetryAfter bounds what an answer's Retry-After can put a job off.
+	mostRetryAfter = time.Hour
+	// mostRefused bounds the wait until a call that a limit of ours has refused
+	// is tried again, within its attempt.
+	mostRefused = 30 * time.Second
+)
+
+// What tells the handler which attempt it is.
+const (
+	attemptField = "Weir-Job-Attempt"
+	fenceField   = "Weir-Job-Fence"
+)
+
+// Workers have the handler of a Route answer the requests in its queues.
+type Workers struct{ all []*jobs.Worker }
+
+// Work starts workers, in this program or in one of their own: Concurrency of o
+// is for each of the two queues.
+func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
+	often, err := rt.often.Work(rt.attempt, o)
+	if err != nil {
+		return nil, err
+	}
+	handler := rt.attempt
+	if rt.o.UnsafeAttempts == 1 {
+		handler = rt.attemptOnce
+	}
+	once, err := rt.once.Work(handler, o)
+	if err != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = often.Stop(ctx) // the first error is told
+		return nil, err
+	}
+	return &Workers{[]*jobs.Worker{often, once}}, nil
+}
+
+// Stop takes no more jobs and waits for those that run, until ctx ends; then
+// their calls are cancelled, and the jobs are handed back. A request that must
+// not be sent twice fails instead. It returns nil if all have finished.
+func (w *Workers) Stop(ctx context.Context) error {
+	errs := make([]error, len(w.all))
+	var wg sync.WaitGroup
+	for i, one := range w.all {
+		wg.Go(func() { errs[i] = one.Stop(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Stats returns the counts of all of them.
+func (w *Workers) Stats() jobs.WorkerStats {
+	var sum jobs.WorkerStats
+	for _, one := range w.all {
+		s := one.Stats()
+		sum.Running += s.Running
+		sum.Started += s.Started
+		sum.Succeeded += s.Succeeded
+		sum.Retried += s.Retried
+		sum.Ended += s.Ended
+		sum.HandedBack += s.HandedBack
+		sum.Dropped += s.Dropped
+		sum.Trouble += s.Trouble
+	}
+	return sum
+}
+
+// attemptOnce is attempt for what must not happen twice: where the worker has to
+// stop in the middle, the job is not handed back.
+func (rt *Route) attemptOnce(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
+	p, err := rt.attempt(ctx, job)
+	if errors.As(err, new(*interruptedError)) && errors.Is(err, jobs.ErrStopping) {
+		return p, jobs.Permanent(errStopped)
+	}
+	return p, err
+}
+
+// An interruptedError is the end of an attempt's context in the middle of a call.
+type interruptedError struct{ cause error }
+
+func (e *interruptedError) Error() string { return e.cause.Error() }
+func (e *interruptedError) Unwrap() error { return e.cause }
+
+// attempt has the handler answer the job's request. What our own limits refuse
+// has not begun, so it is tried again as long as the attempt lasts.
+func (rt *Route) attempt(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
+	header := job.Input.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if header["Idempotency-Key"] == nil {
+		header.Set("Idempotency-Key", `"`+job.ID+`"`)
+	}
+	header.Set(attemptField, strconv.Itoa(job.Attempt))
+	header.Set(fenceField, strconv.FormatUint(job.Fence, 10))
+	for {
+		in := job.Input
+		in.Header = header
+		r, err := in.request(ctx)
+		if err != nil {
+			return Response{}, jobs.Permanent(err)
+		}
+		p, receipt, err := record(rt.next, r, rt.o.MaxResult)
+		if receipt.Outcome == weirhttp.OutcomeRefused {
+			if err := pause(ctx, min(retryAfter(p.Header, time.Second), mostRefused)); err != nil {
+				return Response{}, err
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return Response{}, &interruptedError{context.Cause(ctx)}
+		}
+		return judge(p, err)
+	}
+}
+
+// judge says whether an answer is the job's result, or why not.
+func judge(p Response, err error) (Response, error) {
+	switch {
+	case errors.As(err, new(*oversizeError)):
+		return Response{}, jobs.Permanent(err)
+	case err != nil:
+		return Response{}, err
+	}
+	switch p.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		err := &statusError{p.Status}
+		if d := retryAfter(p.Header, 0); d > 0 {
+			return Response{}, jobs.RetryIn(err, min(d, mostRetryAfter))
+		}
+		return Response{}, err
+	case http.StatusSwitchingProtocols:
+		return Response{}, jobs.Permanent(&statusError{p.Status})
+	}
+	return p, nil
+}
+
+// retryAfter reads Retry-After, RFC 9110 section 10.2.3.
+func retryAfter(h http.Header, missing time.Duration) time.Duration {
+	v := h.Get("Retry-After")
+	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(time.Until(t), 0)
+	}
+	return missing
+}
+
+// pause waits for d and up to a fifth more, so that those who were refused
+// together do not come back together.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d + rand.N(d/5+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,273 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/jobs/internal/journal"
+)
+
+// Jobs of every type are looked after by these methods of the Store; a queue's
+// types are not needed for them.
+
+// DefaultListLimit is how many jobs List returns.
+const DefaultListLimit = 100
+
+// A Filter says which jobs List returns. The zero Filter is all of them.
+type Filter struct {
+	Queue  string  // empty: of all queues
+	States []State // nil: in every state
+	Limit  int     // zero and below: DefaultListLimit
+}
+
+// List returns the Status of jobs, those that changed last first. It reads all
+// jobs of the queue, and leaves out what this program cannot read: of such a job
+// Status says why.
+func (s *Store) List(ctx context.Context, f Filter) ([]Status, error) {
+	orDefault(&f.Queue, "*")
+	if f.Limit <= 0 {
+		f.Limit = DefaultListLimit
+	}
+	if f.Queue != "*" && !queueForm.MatchString(f.Queue) {
+		return nil, nil
+	}
+	views := make(map[[2]string]journal.View)
+	err := s.journal.Each(ctx, f.Queue, func(m *journal.Message) bool {
+		v := views[[2]string{m.Queue, m.ID}]
+		m.Data = nil // not needed, and all of them may be a lot
+		switch m.Kind {
+		case journal.Work:
+			v.Work = m
+		case journal.State:
+			v.State = m
+		default:
+			return true
+		}
+		views[[2]string{m.Queue, m.ID}] = v
+		return true
+	})
+	if err != nil {
+		return nil, outward(ctx, err)
+	}
+	var found []Status
+	for name, v := range views {
+		l, _, err := read(v)
+		if err != nil {
+			continue // one of a newer program must not hide all others
+		}
+		if l.orphan() || l.State == forgotten {
+			if l, _, err = s.lookAt(ctx, name[0], name[1]); err != nil {
+				return nil, err
+			}
+			if l == nil {
+				continue
+			}
+		}
+		if f.States == nil || slices.Contains(f.States, l.State) {
+			found = append(found, l.status(name[0], name[1], s.o.Durability))
+		}
+	}
+	slices.SortFunc(found, func(a, b Status) int { return int(int64(b.Revision) - int64(a.Revision)) })
+	return found[:min(len(found), f.Limit)], nil
+}
+
+// A QueueStatus counts a queue's jobs.
+type QueueStatus struct {
+	Queue string `json:"queue"`
+	// Waiting have not been taken by a worker yet. Taken have, and are not over:
+	// they run, or wait for the next attempt, or for a delay that the worker has
+	// seen.
+	Waiting int `json:"waiting"`
+	Taken   int `json:"taken"`
+}
+
+// Queues returns the queues that have been used, by name.
+func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
+	names, err := s.journal.Queues(ctx)
+	if err != nil {
+		return nil, outward(ctx, err)
+	}
+	slices.Sort(names)
+	var all []QueueStatus
+	for _, name := range names {
+		b, err := s.journal.Backlog(ctx, name)
+		if err != nil {
+			return nil, outward(ctx, err)
+		}
+		all = append(all, QueueStatus{Queue: name, Waiting: b.Waiting, Taken: b.Taken})
+	}
+	return all, nil
+}
+
+// look reads a job. It reports false if there is none.
+func (s *Store) look(ctx context.Context, queue, id string) (*life, bool, error) {
+	l, _, err := s.lookAt(ctx, queue, id)
+	if l != nil || err != nil || s.o.Replicas == 1 {
+		return l, l != nil, err
+	}
+	// One who was the leader, and stood still meanwhile, answers out of what it
+	// had until it hears of the new one. So that there is nothing has to be said
+	// twice.
+	select {
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	case <-time.After(leaderPause):
+	}
+	l, _, err = s.lookAt(ctx, queue, id)
+	return l, l != nil, err
+}
+
+// leaderPause is how long a server that was the leader may not have heard of the
+// new one: twice its heartbeat is a second, and what it has missed comes at once.
+const leaderPause = 500 * time.Millisecond
+
+// lookAt reads a job, nil if there is none, and what a write has to follow.
+//
+// A job that has begun and is not over has its work item. Where that is missing,
+// the job came between the two reads; or the state is one that was replaced long
+// ago: a server that was killed after the state which replaced it was removed
+// does not know that any more, and has the older one again. So the job is read
+// once more. If nothing has changed, there is none. It is read once more, too,
+// where a new life has begun between the two reads.
+func (s *Store) lookAt(ctx context.Context, queue, id string) (*life, uint64, error) {
+	if !queueForm.MatchString(queue) || !queueForm.MatchString(id) {
+		return nil, 0, nil
+	}
+	for before := uint64(0); ; {
+		v, err := s.journal.Read(ctx, queue, id)
+		if err != nil {
+			return nil, 0, outward(ctx, err)
+		}
+		l, ok, err := read(v)
+		switch {
+		case err != nil || !ok:
+			return nil, v.Revision(), err
+		case l.State == forgotten:
+			return nil, l.revision, nil
+		case l.torn() && l.revision != before:
+		case !l.orphan():
+			return l, l.revision, nil
+		case l.revision == before:
+			return nil, l.revision, nil
+		}
+		before = l.revision
+	}
+}
+
+// Status returns the Status of a job, or ErrNotFound.
+func (s *Store) Status(ctx context.Context, queue, id string) (Status, error) {
+	l, ok, err := s.look(ctx, queue, id)
+	if err != nil {
+		return Status{}, err
+	}
+	if !ok {
+		return Status{}, ErrNotFound
+	}
+	return l.status(queue, id, s.o.Durability), nil
+}
+
+// Find returns the Status of a job of whatever queue, or ErrNotFound.
+func (s *Store) Find(ctx context.Context, id string) (Status, error) {
+	names, err := s.journal.Queues(ctx)
+	if err != nil {
+		return Status{}, outward(ctx, err)
+	}
+	for _, queue := range names {
+		if st, err := s.Status(ctx, queue, id); !errors.Is(err, ErrNotFound) {
+			return st, err
+		}
+	}
+	return Status{}, ErrNotFound
+}
+
+// Cancel cancels a job. Once it returns nil, no attempt starts and no result
+// is kept; an attempt that runs is told through its context, with the cause
+// ErrCancelled. It returns nil for a job that is cancelled, ErrFinished for one
+// that is over otherwise, and ErrNotFound.
+func (s *Store) Cancel(ctx context.Context, queue, id string) error {
+	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
+		switch {
+		case l.State == Cancelled:
+			return nil, s.removeItem(ctx, l)
+		case l.State.Terminal():
+			return nil, ErrFinished
+		}
+		r := l.next(Cancelled)
+		r.Error = ErrCancelled.Error()
+		// With the input, so that it can be retried.
+		return &journal.Write{Kind: journal.State, Meta: meta(r), Data: l.work.Data, TTL: l.kept(l.Keep)}, nil
+	}, func(l *life) error {
+		s.journal.TellCancelled(queue, id)
+		return s.removeItem(ctx, l)
+	})
+}
+
+// removeItem removes the work item of a job that is over, where it is still
+// there: nobody may get to acknowledge it for a long time.
+func (s *Store) removeItem(ctx context.Context, l *life) error {
+	if l.work == nil {
+		return nil
+	}
+	return outward(ctx, s.journal.Remove(ctx, l.work.Seq))
+}
+
+// Retry queues a job again that is failed, dead or cancelled, with its input as
+// it was and all its attempts. ErrConflict: it is not in one of these states.
+func (s *Store) Retry(ctx context.Context, queue, id string) error {
+	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
+		if l.State <= Done {
+			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
+		}
+		it := l.item
+		it.Delay, it.Deadline = 0, 0
+		return &journal.Write{Kind: journal.Work, Meta: meta(it), Data: l.state.Data}, nil
+	}, nil)
+}
+
+// Drop forgets a job that is over. ErrConflict: it is not.
+func (s *Store) Drop(ctx context.Context, queue, id string) error {
+	// Not a removal, which could hit a life that has begun meanwhile, and after
+	// which a state from before could come back, see lookAt.
+	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
+		if !l.State.Terminal() {
+			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
+		}
+		r := record{item: item{Form: formVersion, Lease: l.Lease}, State: forgotten, Of: l.Of}
+		return &journal.Write{Kind: journal.State, Meta: meta(r), TTL: l.kept(0)}, nil
+	}, func(l *life) error { return s.removeItem(ctx, l) })
+}
+
+// change reads a job and writes what f makes of it, again if the job was changed
+// in between. Without a Write nothing is done.
+func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*journal.Write, error), then func(*life) error) error {
+	for {
+		l, ok, err := s.look(ctx, queue, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ErrNotFound
+		}
+		w, err := f(l)
+		if w == nil || err != nil {
+			return err
+		}
+		w.Queue, w.ID, w.After = queue, id, l.revision
+		_, err = s.journal.Put(ctx, *w)
+		switch {
+		case errors.Is(err, journal.ErrStale):
+			continue
+		case errors.Is(err, journal.ErrFull):
+			return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
+		case err != nil:
+			return outward(ctx, err)
+		}
+		if then != nil {
+			return then(l)
+		}
+		return nil
+	}
+}

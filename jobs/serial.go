@@ -1,0 +1,131 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weir-go/weir/jobs/internal/journal"
+)
+
+// A serialLock is held by the attempt that runs among the jobs with one Serial,
+// or among those that may have killed their workers.
+// It is a message that names the attempt, and is worth nothing once that attempt
+// is not what its job is marked as running with. So nobody has to renew it, and
+// that of a dead worker ends with its job's next attempt.
+type serialLock struct {
+	q     *queue
+	id    string // of the lock
+	job   string
+	after uint64
+	taken uint64
+}
+
+type serialHolder struct {
+	Job   string `json:"job"`
+	Fence uint64 `json:"fence"`
+}
+
+const (
+	// kindLock is the journal's kind of serial locks.
+	kindLock journal.Kind = "l"
+	// lockTTL removes what a dead worker has left.
+	lockTTL = 30 * 24 * time.Hour
+)
+
+// serialDelay is how long a job waits for another with its Serial, before it
+// asks again.
+func serialDelay() time.Duration { return 50*time.Millisecond + rand.N(100*time.Millisecond) }
+
+// locks are those that one attempt holds.
+type locks []*serialLock
+
+// lock looks whether the job may run beside those that it shares a lock with. It
+// returns how long to wait if not.
+func (d *delivery) lock() (locks, time.Duration, error) {
+	var all locks
+	for _, name := range d.lockNames() {
+		s, wait, err := d.lockOf(name)
+		if err != nil || wait > 0 {
+			return nil, wait, err
+		}
+		all = append(all, s)
+	}
+	return all, 0, nil
+}
+
+func (d *delivery) lockNames() (names []string) {
+	if d.Serial != "" {
+		names = append(names, "serial\x00"+d.Serial)
+	}
+	if d.suspect() {
+		names = append(names, "suspects\x00")
+	}
+	return names
+}
+
+// suspect reports whether the job has its last attempt after one that has lost
+// its worker. An input that kills its worker takes along what runs there, and
+// all of it starts again after the same lease, to be killed again. So in the end
+// each of them has to run without the others.
+func (d *delivery) suspect() bool {
+	if most := d.w.queue.o.MaxAttempts; most == 1 || d.Spent != most-1 {
+		return false
+	}
+	n := len(d.History)
+	return d.State == Running || n > 0 && d.History[n-1].Error == errWorkerLost.Error()
+}
+
+func (d *delivery) lockOf(name string) (*serialLock, time.Duration, error) {
+	q := d.w.queue
+	s := &serialLock{q: q, id: idOf(q.store.o.Namespace, q.name, name), job: d.work.ID}
+	m, err := q.store.journal.ReadKind(d.w.hurry, q.name, s.id, kindLock)
+	if err != nil || m == nil {
+		return s, 0, err
+	}
+	s.after = m.Seq
+	var holder serialHolder
+	if json.Unmarshal(m.Meta, &holder) != nil || holder.Job == s.job {
+		return s, 0, nil
+	}
+	l, ok, err := q.store.look(d.w.hurry, q.name, holder.Job)
+	if err == nil && ok && l.State == Running && l.Fence == holder.Fence {
+		return nil, serialDelay(), nil
+	}
+	return s, 0, err
+}
+
+// take makes the locks those of the attempt with this fence, and reports whether
+// nobody was quicker. If somebody was, those that were taken are worth nothing
+// once the attempt is handed back.
+func (l locks) take(ctx context.Context, fence uint64) bool {
+	for _, s := range l {
+		if !s.take(ctx, fence) {
+			return false
+		}
+	}
+	return true
+}
+
+// drop removes the locks. If that fails, they are worth nothing all the same.
+func (l locks) drop() {
+	for _, s := range l {
+		s.drop()
+	}
+}
+
+func (s *serialLock) take(ctx context.Context, fence uint64) bool {
+	seq, err := s.q.store.journal.Put(ctx, journal.Write{
+		Queue: s.q.name, ID: s.id, Kind: kindLock, After: s.after, TTL: lockTTL,
+		Meta: meta(serialHolder{s.job, fence}),
+	})
+	s.taken = seq
+	return err == nil
+}
+
+func (s *serialLock) drop() {
+	if s.taken != 0 {
+		s.q.store.journal.Remove(context.Background(), s.taken)
+	}
+}

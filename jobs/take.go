@@ -1,0 +1,289 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/limit"
+)
+
+// A delivery is a work item that the server has handed to this Worker.
+type delivery struct {
+	w    *Worker
+	m    jetstream.Msg
+	work *journal.Message
+	*life
+}
+
+// take does what is to be done about one work item.
+//
+//  1. What the item says is looked at: is it for this version, due, and not
+//     too late?
+//  2. On a first delivery nothing else can be known of the job, which saves
+//     reading it: the running marker follows the item, or is refused.
+//  3. Otherwise the job is read: it may be over, wait for its next attempt, or
+//     run elsewhere.
+//  4. The running marker is written. Its sequence is the attempt's fence, and
+//     from it on a cancel is told to the attempt.
+//  5. The attempt runs, and its outcome is written after what it wrote last.
+//  6. The item is acknowledged, which removes it.
+//
+// Whatever goes wrong in between is repeated with the item, after the lease.
+func (w *Worker) take(m jetstream.Msg) {
+	if w.stopping.Err() != nil { // the request was open when Stop was called
+		m.Nak()
+		return
+	}
+	work, err := w.queue.store.journal.Delivered(m)
+	if err != nil {
+		w.tell(Event{Kind: Trouble, Err: err})
+		m.NakWithDelay(w.queue.o.Lease)
+		return
+	}
+	d := &delivery{w: w, m: m, work: work}
+	l, _, err := read(journal.View{Work: work})
+	first := err == nil && deliveries(m) == 1
+	if err == nil && !first {
+		l, err = d.reread()
+	}
+	for tries := 0; err == nil && l != nil && tries < 8; tries++ {
+		d.life = l
+		again, err2 := d.begin()
+		if !again {
+			err = err2
+			break
+		}
+		l, err = d.reread() // the job has changed since it was read
+	}
+	if err != nil {
+		w.tell(Event{Kind: Trouble, ID: work.ID, Err: err})
+		m.NakWithDelay(troubleDelay)
+	}
+}
+
+// troubleDelay is how long a work item waits that could not be looked at.
+const troubleDelay = time.Second
+
+func deliveries(m jetstream.Msg) uint64 {
+	meta, err := m.Metadata()
+	if err != nil {
+		return 0
+	}
+	return meta.NumDelivered
+}
+
+// reread reads the job. It returns nil if nothing is to be done for the item.
+//
+// An item is acknowledged only where the state of just this life says that it is
+// over. That nothing is found, or something older, may be the word of a server
+// that was the leader until a moment ago, and an acknowledgement would lose the
+// job. An item that is really gone does not come again.
+func (d *delivery) reread() (*life, error) {
+	v, err := d.w.queue.store.journal.Read(d.w.hurry, d.work.Queue, d.work.ID)
+	if err != nil {
+		return nil, err
+	}
+	l, ok, err := read(v)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case ok && l.Of == d.work.Seq && l.State.Terminal():
+		return nil, d.m.Ack()
+	case !ok || l.Of != d.work.Seq:
+		return nil, d.m.NakWithDelay(troubleDelay)
+	}
+	return l, nil
+}
+
+// begin takes the job on, if it is to be started now. It reports true if the job
+// has changed since it was read.
+func (d *delivery) begin() (again bool, err error) {
+	if d.Version > d.w.queue.o.Version {
+		d.w.tell(Event{Kind: HandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
+		return false, d.m.NakWithDelay(newerDelay/2 + rand.N(newerDelay))
+	}
+	if wait := d.wait(); wait > 0 {
+		return false, d.m.NakWithDelay(wait)
+	}
+	if err := d.unfit(); err != nil {
+		return d.giveUp(err)
+	}
+	permit, err := d.permit()
+	if err != nil {
+		return false, err
+	}
+	if permit == nil {
+		return false, nil
+	}
+	if err := d.unfit(); err != nil { // it may have waited for its permit
+		permit.Release(limit.Unused)
+		return d.giveUp(err)
+	}
+	return d.run(*permit)
+}
+
+// newerDelay is how long an input waits that is too new for this worker, in the
+// mean. At random, or it could meet the same worker's request each time.
+const newerDelay = 2 * time.Second
+
+// wait is how long it is until the job may start.
+//
+// A job that is marked as running was delivered again since its worker is
+// silent; or since the server was restarted and has forgotten that it had
+// delivered it. Then it looks like a first delivery, and the worker is left the
+// lease to be heard of. The marker must be as old as the lease in any case.
+func (d *delivery) wait() time.Duration {
+	switch d.State {
+	case Queued:
+		return d.rest(d.Delay, d.Submitted)
+	case Retrying:
+		return d.rest(d.RetryIn, d.state.Time)
+	case Running:
+		if deliveries(d.m) == 1 {
+			return d.w.queue.o.Lease
+		}
+		return d.rest(d.w.queue.o.Lease, d.state.Time)
+	}
+	return 0
+}
+
+// clockSlack is how far ahead a time of the server may seem, since what is known
+// of its clock is as old as an answer takes.
+const clockSlack = 5 * time.Second
+
+// rest is what is left of a wait that began at a time of the server's clock. A
+// time far ahead is from before that clock was set back, and says nothing. Then
+// the wait begins with the first delivery and ends with the next one, which
+// comes when it is due, by the server's timers: else the job would wait for the
+// clock to be there again.
+func (d *delivery) rest(whole time.Duration, from time.Time) time.Duration {
+	switch passed := d.w.queue.store.journal.Now().Sub(from); {
+	case passed > -clockSlack:
+		return whole - max(passed, 0)
+	case deliveries(d.m) == 1:
+		return whole
+	}
+	return 0
+}
+
+// unfit returns why the job is not to be started at all.
+func (d *delivery) unfit() error {
+	now := d.w.queue.store.journal.Now()
+	switch {
+	case !d.Begun && d.Deadline > 0 && now.Sub(d.Submitted) > d.Deadline:
+		return ErrExpired
+	case d.State == Running && d.Spent >= d.w.queue.o.MaxAttempts:
+		return errWorkerLost
+	}
+	return nil
+}
+
+var errWorkerLost = errors.New("worker lost: no heartbeat for the lease")
+
+// giveUp ends a job that is not to be started.
+func (d *delivery) giveUp(why error) (again bool, err error) {
+	q, state, ttl := d.w.queue, Failed, d.failedTTL(d.w.queue)
+	if d.State == Running {
+		state, ttl = Dead, q.o.DeadTTL
+	}
+	r := d.next(state)
+	if d.State == Running {
+		r.fail(q.store.journal.Now(), why, "")
+	}
+	r.Error = why.Error()
+	_, err = q.store.journal.Put(d.w.hurry, journal.Write{
+		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), Data: d.work.Data, After: d.revision, TTL: d.kept(ttl),
+	})
+	if err != nil {
+		return errors.Is(err, journal.ErrStale), err
+	}
+	d.w.tell(Event{Kind: Ended, ID: d.work.ID, Attempt: d.Attempt, Err: why})
+	return false, d.m.Ack()
+}
+
+// permit asks the Limiter. It returns nil if the job was handed back. While it
+// waits, the item is kept.
+func (d *delivery) permit() (*limit.Permit, error) {
+	l := d.w.o.Limiter
+	if l == nil {
+		return &limit.Permit{}, nil
+	}
+	stop := d.keep()
+	defer stop()
+	p, err := l.Acquire(d.w.stopping)
+	var refused *limit.Error
+	switch {
+	case err == nil:
+		return &p, nil
+	case errors.As(err, &refused):
+		d.w.tell(Event{Kind: HandedBack, ID: d.work.ID, Err: err})
+		return nil, d.m.NakWithDelay(refused.RetryAfter)
+	}
+	return nil, d.m.Nak() // stopping
+}
+
+// keep renews the lease of the item until stop is called.
+func (d *delivery) keep() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.w.pulling.Go(func() {
+		t := time.NewTicker(d.w.queue.o.Lease / 3)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				d.m.InProgress()
+			}
+		}
+	})
+	return cancel
+}
+
+// run writes the running marker and runs the attempt. The permit is released
+// when the handler has returned.
+func (d *delivery) run(permit limit.Permit) (again bool, err error) {
+	q := d.w.queue
+	locks, wait, err := d.lock()
+	if err != nil || wait > 0 {
+		permit.Release(limit.Unused)
+		if err == nil {
+			err = d.m.NakWithDelay(wait)
+		}
+		return false, err
+	}
+	r := d.next(Running)
+	if d.State == Running {
+		r.fail(q.store.journal.Now(), errWorkerLost, "")
+	}
+	r.Of, r.Worker, r.Error, r.Progress = d.work.Seq, d.w.o.Name, "", nil
+	r.Begun = true
+	r.Attempt++
+	r.Spent++
+	r.Fence, r.Started = 0, time.Time{}
+	seq, err := q.store.journal.Put(d.w.hurry, journal.Write{
+		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), After: d.revision, TTL: underWayTTL,
+	})
+	if err != nil {
+		permit.Release(limit.Unused)
+		return errors.Is(err, journal.ErrStale), err
+	}
+	r.Fence, r.Started = seq, q.store.journal.Now()
+	a := &attempt{record: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data, revision: seq, fence: seq}
+	if !locks.take(d.w.hurry, seq) {
+		permit.Release(limit.Unused)
+		a.Begun = d.Begun
+		a.handBack(serialDelay())
+		return false, nil
+	}
+	a.run(permit)
+	locks.drop()
+	return false, nil
+}

@@ -1,0 +1,117 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+var (
+	namespaceForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	queueForm     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+)
+
+// faults gathers what is wrong, each a [*weir.OptionError].
+type faults []error
+
+func (f *faults) that(ok bool, field string, value any, bound string) {
+	if !ok {
+		*f = append(*f, &weir.OptionError{Field: field, Value: value, Bound: bound})
+	}
+}
+
+func (f *faults) between(field string, d, least, most time.Duration) {
+	f.that(least <= d && d <= most, field, d, fmt.Sprintf("from %v to %v", least, most))
+}
+
+func (o StoreOptions) withDefaults() StoreOptions {
+	orDefault(&o.Namespace, DefaultNamespace)
+	orDefault(&o.Replicas, 1)
+	if o.Durability == 0 {
+		o.Durability = Process
+		if o.Replicas > 1 {
+			o.Durability = Majority
+		}
+	}
+	orDefault(&o.MaxBytes, DefaultMaxBytes)
+	orDefault(&o.Timeout, DefaultTimeout)
+	return o
+}
+
+func (o StoreOptions) validate() error {
+	var f faults
+	f.that(namespaceForm.MatchString(o.Namespace), "StoreOptions.Namespace", o.Namespace, "1 to 32 letters, digits, - and _")
+	f.that(o.Replicas == 1 || o.Replicas == 3 || o.Replicas == 5, "StoreOptions.Replicas", o.Replicas, "1, 3 or 5")
+	f.that(o.Durability <= Majority, "StoreOptions.Durability", o.Durability, "Process, Disk or Majority")
+	f.that(o.Durability != Majority || o.Replicas > 1, "StoreOptions.Durability", o.Durability, "Process or Disk with one replica")
+	f.that(o.MaxBytes >= 1<<20, "StoreOptions.MaxBytes", o.MaxBytes, "at least 1 MiB")
+	f.between("StoreOptions.Timeout", o.Timeout, 10*time.Millisecond, time.Minute)
+	return errors.Join(f...)
+}
+
+func (o QueueOptions) withDefaults() QueueOptions {
+	orDefault(&o.Lease, DefaultLease)
+	orDefault(&o.MaxAttempts, DefaultMaxAttempts)
+	orDefault(&o.AttemptTimeout, DefaultAttemptTimeout)
+	orDefault(&o.RetryInitial, DefaultRetryInitial)
+	orDefault(&o.RetryMax, max(DefaultRetryMax, o.RetryInitial))
+	orDefault(&o.ResultTTL, DefaultResultTTL)
+	orDefault(&o.DeadTTL, DefaultDeadTTL)
+	orDefault(&o.MaxQueued, DefaultMaxQueued)
+	orDefault(&o.MaxAge, DefaultMaxAge)
+	orDefault(&o.MaxInput, DefaultMaxInput)
+	orDefault(&o.MaxResult, DefaultMaxResult)
+	return o
+}
+
+func (o QueueOptions) validate(name string) error {
+	var f faults
+	f.that(queueForm.MatchString(name), "queue", name, "1 to 64 letters, digits, - and _")
+	f.between("QueueOptions.Lease", o.Lease, 100*time.Millisecond, time.Hour)
+	f.that(1 <= o.MaxAttempts && o.MaxAttempts <= MaxAttempts, "QueueOptions.MaxAttempts", o.MaxAttempts, fmt.Sprintf("from 1 to %d", MaxAttempts))
+	f.between("QueueOptions.RetryInitial", o.RetryInitial, time.Millisecond, MaxDelay)
+	f.between("QueueOptions.RetryMax", o.RetryMax, o.RetryInitial, MaxDelay)
+	if o.ResultTTL != None {
+		f.between("QueueOptions.ResultTTL", o.ResultTTL, time.Second, MaxKeep)
+	}
+	f.between("QueueOptions.DeadTTL", o.DeadTTL, time.Second, MaxKeep)
+	f.that(o.MaxQueued >= 1, "QueueOptions.MaxQueued", o.MaxQueued, "at least 1")
+	f.that(1 <= o.MaxInput && o.MaxInput <= MaxPayload, "QueueOptions.MaxInput", o.MaxInput, fmt.Sprintf("from 1 to %d", MaxPayload))
+	f.that(1 <= o.MaxResult && o.MaxResult <= MaxPayload, "QueueOptions.MaxResult", o.MaxResult, fmt.Sprintf("from 1 to %d", MaxPayload))
+	f.that(o.Version >= 0, "QueueOptions.Version", o.Version, "0 or more")
+	return errors.Join(f...)
+}
+
+// validate is quick where nothing is wrong, as it is called for each job.
+func (o *SubmitOptions) validate() error {
+	if max(len(o.Key), len(o.Serial), len(o.Fingerprint), len(o.Owner)) <= MaxKey &&
+		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) {
+		return nil
+	}
+	var f faults
+	for _, s := range [...]struct{ field, value string }{
+		{"Key", o.Key}, {"Serial", o.Serial}, {"Fingerprint", o.Fingerprint}, {"Owner", o.Owner},
+	} {
+		f.that(len(s.value) <= MaxKey, "SubmitOptions."+s.field, fmt.Sprintf("%d bytes long", len(s.value)), fmt.Sprintf("at most %d", MaxKey))
+	}
+	f.between("SubmitOptions.Delay", o.Delay, 0, MaxDelay)
+	f.that(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
+	return errors.Join(f...)
+}
+
+func (o WorkerOptions) validate() error {
+	var f faults
+	f.that(1 <= o.Concurrency && o.Concurrency <= 4096, "WorkerOptions.Concurrency", o.Concurrency, "from 1 to 4096")
+	f.that(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
+	return errors.Join(f...)
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

@@ -1,0 +1,272 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Handler makes an Out of a job's input. It runs on a goroutine of its own,
+// several at a time, and at least once for each job: an attempt whose worker
+// dies is followed by another. What it does elsewhere it does safely by
+// carrying the job's ID, or its Fence, which is higher for each later attempt,
+// so that the target refuses what comes late.
+//
+// It must respect ctx, which ends when the job is cancelled (ErrCancelled), when
+// another attempt may have begun (ErrLeaseLost), after AttemptTimeout
+// (ErrTimeout), and when the Worker has no time left (ErrStopping); context.Cause
+// tells. A panic is an error, which is retried like others.
+type Handler[In, Out any] func(ctx context.Context, job *Job[In]) (Out, error)
+
+// A Job is one attempt of a job, as its handler sees it.
+type Job[In any] struct {
+	ID, Queue  string
+	Key, Owner string
+	Input      In
+	Attempt    int // from 1
+	Fence      uint64
+	Submitted  time.Time // by the server's clock
+
+	attempt *attempt
+}
+
+// MinProgress is the least time between two reports that are kept.
+const MinProgress = 200 * time.Millisecond
+
+// Progress reports how far the attempt is. It does not block: the latest report
+// is kept for Status, one every MinProgress at most, and with the outcome. Of an
+// attempt that is over it does nothing. It is safe for concurrent use.
+func (j *Job[In]) Progress(p Progress) {
+	if j.attempt != nil {
+		j.attempt.report(p)
+	}
+}
+
+// A Worker runs a handler for the jobs of a queue, until Stop. It is safe for
+// concurrent use.
+type Worker struct {
+	queue    *queue
+	o        WorkerOptions
+	consumer jetstream.Consumer
+	handle   func(ctx context.Context, a *attempt) ([]byte, error)
+
+	slots    chan struct{} // one for each job that it may have
+	stopping context.Context
+	stop     context.CancelFunc // take no more
+	hurry    context.Context
+	end      context.CancelCauseFunc // end what runs
+	pulling  sync.WaitGroup          // what takes jobs, and the attempts
+	unhear   func()
+
+	mu       sync.Mutex
+	attempts map[string]*attempt // guarded by mu; by job
+	stats    WorkerStats         // guarded by mu
+}
+
+// Work starts a Worker, and returns when the server knows the queue. Its errors
+// are those of the options, and ErrUnavailable. A Worker whose server is away
+// tries again until it is stopped, and says so as Trouble. A queue may have any
+// number of them, in any number of programs.
+func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, error) {
+	orDefault(&o.Concurrency, DefaultConcurrency)
+	orDefault(&o.Name, workerName())
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	ctx := context.Background() // the journal has its own timeout
+	c, err := q.store.journal.Consumer(ctx, q.name, q.o.Lease)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
+	}
+	w := &Worker{
+		queue: q.queue, o: o, consumer: c, handle: handler(q, h),
+		slots: make(chan struct{}, o.Concurrency), attempts: make(map[string]*attempt),
+	}
+	w.stopping, w.stop = context.WithCancel(context.Background())
+	w.hurry, w.end = context.WithCancelCause(context.Background())
+	if w.unhear, err = q.store.journal.Cancelled(q.name, w.cancelled); err != nil {
+		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
+	}
+	for range o.Concurrency {
+		w.slots <- struct{}{}
+	}
+	w.pulling.Go(w.pull)
+	return w, nil
+}
+
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// handler makes of h what does not depend on the types: it decodes, calls and
+// encodes.
+func handler[In, Out any](q *Queue[In, Out], h Handler[In, Out]) func(context.Context, *attempt) ([]byte, error) {
+	return func(ctx context.Context, a *attempt) ([]byte, error) {
+		in, err := q.in.Decode(a.input, a.Version)
+		if err != nil {
+			return nil, &undecodable{a.Version, err}
+		}
+		out, err := h(ctx, &Job[In]{
+			ID: a.id, Queue: q.name, Key: a.Key, Owner: a.Owner, Input: in,
+			Attempt: a.Attempt, Fence: a.fence, Submitted: a.Submitted, attempt: a,
+		})
+		if err != nil {
+			return nil, err
+		}
+		data, err := q.out.Encode(out)
+		switch {
+		case err != nil:
+			return nil, Permanent(fmt.Errorf("result cannot be encoded: %w", err))
+		case len(data) > q.o.MaxResult:
+			return nil, Permanent(fmt.Errorf("%w: the result has %d bytes, and queue %q keeps %d", ErrTooLarge, len(data), q.name, q.o.MaxResult))
+		}
+		return data, nil
+	}
+}
+
+const (
+	// maxFetch bounds the jobs of one request to the server.
+	maxFetch = 256
+	// fetchWait is how long the server keeps a request open. A Worker without
+	// jobs asks that often, and takes that long to stop.
+	fetchWait = time.Second
+	// afterTrouble is how long a Worker leaves a server that did not answer.
+	afterTrouble = 200 * time.Millisecond
+)
+
+// pull asks for as many jobs as there are free slots. A request that is open
+// keeps its slots, those that become free meanwhile go into the next.
+func (w *Worker) pull() {
+	for {
+		select {
+		case <-w.stopping.Done():
+			return
+		case <-w.slots:
+		}
+		n := 1
+		for more := true; more && n < maxFetch; {
+			select {
+			case <-w.slots:
+				n++
+			default:
+				more = false
+			}
+		}
+		w.pulling.Go(func() { w.fetch(n) })
+	}
+}
+
+// fetch takes up to n jobs, and gives back the slots of those that did not come.
+func (w *Worker) fetch(n int) {
+	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(fetchWait))
+	if err == nil {
+		for m := range batch.Messages() {
+			n--
+			w.pulling.Go(func() {
+				defer w.free(1)
+				w.take(m)
+			})
+		}
+		err = batch.Error()
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
+		w.tell(Event{Kind: Trouble, Err: err})
+		select {
+		case <-w.stopping.Done():
+		case <-time.After(afterTrouble):
+		}
+	}
+	w.free(n)
+}
+
+func (w *Worker) free(n int) {
+	for range n {
+		w.slots <- struct{}{}
+	}
+}
+
+// Stop takes no more jobs, and waits for those that run. When ctx ends, it ends
+// their contexts with ErrStopping, waits another second, and hands back what is
+// left: their jobs are free for other workers at once. It returns nil if all
+// have finished, else ctx's error. A Worker that has asked the server for more
+// waits for the answer, up to a second. Stop may be called again. A handler that
+// does not return is left behind.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.stop()
+	done := make(chan struct{})
+	go func() { // ends with the attempts, which end soon after hurry
+		w.pulling.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		w.end(ErrStopping)
+		<-done
+	}
+	w.unhear()
+	return err
+}
+
+// cancelled ends the attempt of a job, if there is one here.
+func (w *Worker) cancelled(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.attempts[id]; a != nil {
+		// Not at once: the message may be late, and about a life before. Under
+		// the lock, as the attempt is waited for until it has left the map.
+		w.pulling.Go(func() { a.ours(w.hurry, time.Now().Add(w.queue.o.Lease)) })
+	}
+}
+
+// WorkerStats count since the Worker was started.
+type WorkerStats struct {
+	Running                                                          int
+	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
+}
+
+// Stats returns the counts.
+func (w *Worker) Stats() WorkerStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.stats
+	s.Running = len(w.attempts)
+	return s
+}
+
+// tell counts an event, and tells the observer.
+func (w *Worker) tell(e Event) {
+	e.Queue = w.queue.name
+	w.mu.Lock()
+	switch e.Kind {
+	case Started:
+		w.stats.Started++
+	case Succeeded:
+		w.stats.Succeeded++
+	case Retried:
+		w.stats.Retried++
+	case Ended:
+		w.stats.Ended++
+	case HandedBack:
+		w.stats.HandedBack++
+	case Dropped:
+		w.stats.Dropped++
+	case Trouble:
+		w.stats.Trouble++
+	}
+	w.mu.Unlock()
+	if w.o.Observe != nil {
+		w.o.Observe(e)
+	}
+}
