@@ -269,7 +269,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	r.Spent++
 	r.Fence, r.Started = 0, time.Time{}
 	seq, err := q.store.journal.Put(d.w.hurry, journal.Write{
-		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), After: d.revision, TTL: underWayTTL,
+		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), After: d.revision, TTL: underWayTTL, Mine: true,
 	})
 	if err != nil {
 		permit.Release(limit.Unused)

@@ -193,7 +193,7 @@ func (s *Server) swap(ns *server.Server) *server.Server {
 		s.unserve = nil
 	}
 	if ns != nil && s.flush != nil {
-		s.unserve = journal.ServeLocally(ns.ID(), s.flush.wait)
+		s.unserve = journal.ServeLocally(ns.ID(), s.flush)
 	}
 	return old
 }

@@ -41,6 +41,8 @@ type flusher struct {
 	tails map[string]*tail // only for run; by stream
 }
 
+var _ journal.Flusher = (*flusher)(nil)
+
 // An asked is somebody who waits for the flush of a stream.
 type asked struct {
 	stream string
@@ -91,8 +93,11 @@ func (f *flusher) hear(m *nats.Msg) {
 	}})
 }
 
-// wait answers those in this process.
-func (f *flusher) wait(ctx context.Context, stream string) error {
+// Begin implements journal.Flusher.
+func (f *flusher) Begin(stream string) { f.ask(asked{stream, func(error) {}}) }
+
+// Flush implements journal.Flusher.
+func (f *flusher) Flush(ctx context.Context, stream string) error {
 	done := make(chan error, 1)
 	f.ask(asked{stream, func(err error) { done <- err }})
 	select {

@@ -14,22 +14,29 @@ import (
 // one flush is for all who have asked before it began.
 const FlushSubject = "weir.jobs-flush." + version
 
-// local are the servers that run in this process and can be asked to flush
-// without a message, by their ID.
-var local sync.Map // string to func(ctx context.Context, stream string) error
+// A Flusher flushes the streams of a server in this process.
+type Flusher interface {
+	// Flush returns when all that was acknowledged before is on the disk.
+	Flush(ctx context.Context, stream string) error
+	// Begin has that done, and does not wait for it.
+	Begin(stream string)
+}
 
-// ServeLocally makes flush what a connection from this process to the server with
-// this ID asks. It returns what ends that.
-func ServeLocally(server string, flush func(ctx context.Context, stream string) error) (end func()) {
-	local.Store(server, flush)
+// local are the servers that run in this process, by their ID: they are asked
+// without a message.
+var local sync.Map // string to Flusher
+
+// ServeLocally makes f whom connections from this process to the server with this
+// ID ask. It returns what ends that.
+func ServeLocally(server string, f Flusher) (end func()) {
+	local.Store(server, f)
 	return func() { local.Delete(server) }
 }
 
-// localFlush returns how a server in this process is flushed; nil if the server
-// is elsewhere.
-func (j *Journal) localFlush() func(ctx context.Context, stream string) error {
+// localFlusher returns that of the server; nil if it is in another process.
+func (j *Journal) localFlusher() Flusher {
 	if f, ok := local.Load(j.nc.ConnectedServerId()); ok {
-		return f.(func(ctx context.Context, stream string) error)
+		return f.(Flusher)
 	}
 	return nil
 }
@@ -46,8 +53,8 @@ func (j *Journal) Flush(ctx context.Context) error {
 }
 
 func (j *Journal) flush(ctx context.Context) error {
-	if f := j.localFlush(); f != nil {
-		if err := f(ctx, j.names.stream()); err != nil {
+	if f := j.localFlusher(); f != nil {
+		if err := f.Flush(ctx, j.names.stream()); err != nil {
 			return fmt.Errorf("%w: flushing: %w", ErrUnavailable, err)
 		}
 		return nil

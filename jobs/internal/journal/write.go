@@ -33,6 +33,10 @@ type Write struct {
 
 	// Unflushed says that the write may be lost with the power.
 	Unflushed bool
+
+	// Mine says that the write matters only as long as this process lives. If
+	// the server is in it, too, its flush is begun, and not waited for.
+	Mine bool
 }
 
 // The headers of our messages.
@@ -101,10 +105,14 @@ func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool)
 	if again && errors.Is(err, ErrStale) {
 		seq, err = j.mine(ctx, m)
 	}
-	if err == nil && j.flushes && !w.Unflushed {
-		err = j.flush(ctx)
+	if err != nil || !j.flushes || w.Unflushed {
+		return seq, err
 	}
-	return seq, err
+	if f := j.localFlusher(); w.Mine && f != nil {
+		f.Begin(j.names.stream())
+		return seq, nil
+	}
+	return seq, j.flush(ctx)
 }
 
 // acked reads what the server says of a write: {"stream":"…","seq":1}, or an
