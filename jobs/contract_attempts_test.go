@@ -345,7 +345,7 @@ func TestJ18AStopWithoutTimeHandsBack(t *testing.T) {
 // same.
 func TestJ18AStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	r := contract(t)
-	q := r.queue(jobs.QueueOptions{Lease: time.Minute, MaxAttempts: 1})
+	q := r.queue(jobs.QueueOptions{Lease: time.Minute, MaxAttempts: 2})
 	begun, release := make(chan bool, 1), make(chan bool)
 	defer close(release)
 	w := r.work(q, jobs.WorkerOptions{}, func(ctx context.Context, j *stringJob) (string, error) {

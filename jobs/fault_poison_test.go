@@ -23,7 +23,7 @@ import (
 const faultWorkerVariable = "WEIR_JOBS_FAULT_WORKER"
 
 var faultPoison = jobs.QueueOptions{
-	Lease: 500 * time.Millisecond, MaxAttempts: 3, RetryInitial: 20 * time.Millisecond,
+	Lease: 2 * time.Second, MaxAttempts: 3, RetryInitial: 20 * time.Millisecond,
 }
 
 const faultSlow = 300 * time.Millisecond

@@ -131,7 +131,7 @@ func (d *delivery) begin() (again bool, err error) {
 
 // newerDelay is how long an input waits that is too new for this worker, in the
 // mean. At random, or it could meet the same worker's request each time.
-const newerDelay = 2 * time.Second
+const newerDelay = time.Second
 
 // wait is how long it is until the job may start.
 //

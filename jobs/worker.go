@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ type Worker struct {
 	unhear   func()
 
 	mu       sync.Mutex
+	round    time.Time           // guarded by mu; when the open requests end
 	attempts map[string]*attempt // guarded by mu; by job
 	stats    WorkerStats         // guarded by mu
 }
@@ -136,8 +138,8 @@ func handler[In, Out any](q *Queue[In, Out], h Handler[In, Out]) func(context.Co
 const (
 	// maxFetch bounds the jobs of one request to the server.
 	maxFetch = 256
-	// fetchWait is how long the server keeps a request open. A Worker without
-	// jobs asks that often, and takes that long to stop.
+	// fetchWait is how long the server keeps a request open, in the mean. A Worker
+	// without jobs asks that often, and takes that long to stop.
 	fetchWait = time.Second
 	// afterTrouble is how long a Worker leaves a server that did not answer.
 	afterTrouble = 200 * time.Millisecond
@@ -167,7 +169,7 @@ func (w *Worker) pull() {
 
 // fetch takes up to n jobs, and gives back the slots of those that did not come.
 func (w *Worker) fetch(n int) {
-	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(fetchWait))
+	batch, err := w.consumer.Fetch(n, jetstream.FetchMaxWait(w.rest()))
 	if err == nil {
 		for m := range batch.Messages() {
 			n--
@@ -186,6 +188,20 @@ func (w *Worker) fetch(n int) {
 		}
 	}
 	w.free(n)
+}
+
+// rest is how long a request may stay open. All that are open end together, so
+// that their slots go into one again: the server serves the oldest request first,
+// and one Worker with many would have the jobs of all. When that is, is random,
+// as Workers in step would have an order, too.
+func (w *Worker) rest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if w.round.Sub(now) < fetchWait/20 {
+		w.round = now.Add(fetchWait/2 + rand.N(fetchWait))
+	}
+	return w.round.Sub(now)
 }
 
 func (w *Worker) free(n int) {

@@ -198,7 +198,7 @@ func TestRefusedTwice(t *testing.T) {
 }
 
 func TestStoppedWorkerHandsTheCallBack(t *testing.T) {
-	s, q := newSource(), newQueue(t, open(t), jobs.QueueOptions{MaxAttempts: 1})
+	s, q := newSource(), newQueue(t, open(t), jobs.QueueOptions{MaxAttempts: 2})
 	l, free := full(t)
 	g := newGuard(t, s, weir.Options{TTL: time.Hour, Limiter: l})
 	p := newPromoter(t, g, q, promote.Options[string]{Budget: -1})
