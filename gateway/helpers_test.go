@@ -88,6 +88,7 @@ type site struct {
 	g      *gateway.Gateway
 	url    string
 	client *http.Client
+	aside  *http.Client // for turn, or nil
 }
 
 // open starts a Gateway. It is closed at the end.
@@ -155,10 +156,18 @@ func (s *site) want(path string, status int, body string, fields ...string) {
 	}
 }
 
-// turn lets others have a turn, for the time of an answer that makes no call.
+// turn lets others have a turn, for the time of an answer that makes no call. It
+// comes over a connection of its own: on one that had an answer before, net/http
+// repeats a GET that is cut off before the first byte, and a test that counts
+// calls would count that.
 func (s *site) turn() {
 	s.t.Helper()
-	s.want("/no/such/thing", 504, "", "Cache-Control", "only-if-cached")
+	if s.aside == nil {
+		s.aside = s.anew()
+	}
+	other := *s
+	other.client = s.aside
+	other.want("/no/such/thing", 504, "", "Cache-Control", "only-if-cached")
 }
 
 // stored waits until n answers are stored, which is a little after the first
