@@ -1,13 +1,13 @@
 # Thin on purpose: whatever has logic is Go, in tools/ and lab/.
 
 # What is optional is started where it can be had, and told of where not.
-ENGINES = --optional valkey postgres cassandra redis nginx varnish caddy ab wrk hey
+ENGINES = --optional valkey,promtool,chromium,node postgres cassandra redis nginx varnish caddy ab wrk hey
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-demo: ## see it work, with nothing else installed
-	go run ./app/cmd/weir demo
+demo: ## see it work, with nothing else installed; ARGS=--keep keeps its console
+	go run ./app/cmd/weir demo $(ARGS)
 
 test: ## everything: all gates, all tests, with the engines they need
 	go run ./tools/gate check

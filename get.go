@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -18,7 +19,10 @@ import (
 func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := g.store.GetIfPresent(key); ok {
 		if now := g.now(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
-			g.count.hits.add(now)
+			n := g.count.hits.add(now)
+			if g.hot != nil {
+				g.asked(key, n, now)
+			}
 			return g.clone(e.value), nil
 		}
 	}
@@ -57,8 +61,11 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 // that what it looked at has changed meanwhile.
 func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	call := call[K, V]{g: g, ctx: ctx, key: key}
-	for {
-		now := g.now()
+	now := g.now()
+	if g.hot != nil {
+		g.asked(key, rand.Uint64(), now)
+	}
+	for ; ; now = g.now() {
 		e := g.lookup(key)
 		g.refresh(ctx, e, now, key)
 		if r, ok := g.fromMemory(key, e, now); ok {
@@ -152,6 +159,9 @@ type call[K comparable, V any] struct {
 	entered bool         // it has been through the table's lock
 	seq     uint64       // invalidations by tag before it came
 	came    instant      // in a fleet: when
+
+	since instant   // when it began to wait
+	start time.Time // the same, with an Observer only
 }
 
 // load starts or joins the load of the key and waits for it. It reports false
@@ -258,14 +268,19 @@ func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 // await waits for f, which the caller is on, and answers. It reports false if
 // the answer was overtaken before the call began.
 func (c *call[K, V]) await(f *inflight.Flight[K, outcome[V]], joined bool) (Result[V], bool) {
-	start := c.observeStart()
+	c.waitStart()
+	return c.awaitOn(f, joined)
+}
+
+// awaitOn is await for a call that waits already.
+func (c *call[K, V]) awaitOn(f *inflight.Flight[K, outcome[V]], joined bool) (Result[V], bool) {
 	r, ok, err := c.wait(f)
-	c.observeEnd(f, start, joined, err)
+	c.waitEnd(f, joined, err)
 	r.Joined = joined
 	return r, ok
 }
 
-// wait is await without its frame; err is what the waiting ended with.
+// wait is awaitOn without its frame; err is what the waiting ended with.
 func (c *call[K, V]) wait(f *inflight.Flight[K, outcome[V]]) (r Result[V], ok bool, err error) {
 	g := c.g
 	if g.o.SoftTimeout > 0 {
@@ -348,16 +363,17 @@ func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	return r
 }
 
-// observeStart and observeEnd report a call's wait.
-func (c *call[K, V]) observeStart() time.Time {
-	if c.g.o.Observer == nil {
-		return time.Time{}
+// waitStart and waitEnd measure a call's wait, and report it.
+func (c *call[K, V]) waitStart() {
+	c.since = c.g.now()
+	if c.g.o.Observer != nil {
+		c.start = time.Now()
 	}
-	return time.Now()
 }
 
-func (c *call[K, V]) observeEnd(f *inflight.Flight[K, outcome[V]], start time.Time, joined bool, err error) {
+func (c *call[K, V]) waitEnd(f *inflight.Flight[K, outcome[V]], joined bool, err error) {
 	g := c.g
+	g.waits.Record(time.Duration(g.now() - c.since))
 	if g.o.Observer == nil {
 		return
 	}
@@ -365,6 +381,6 @@ func (c *call[K, V]) observeEnd(f *inflight.Flight[K, outcome[V]], start time.Ti
 	load := f.Load().Observed
 	g.flights.Unlock()
 	g.observe(func(o Observer) {
-		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: start, Duration: time.Since(start), Joined: joined, Err: err, Load: load})
+		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: c.start, Duration: time.Since(c.start), Joined: joined, Err: err, Load: load})
 	})
 }

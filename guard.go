@@ -8,7 +8,9 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/internal/inflight"
 )
 
@@ -26,10 +28,11 @@ type Guard[K comparable, V any] struct {
 	store *otter.Cache[K, *entry[V]]
 	count counters
 
-	team   *team[K, V]   // nil without a fleet
-	closed atomic.Bool   // written under the table's lock; atomic for the paths that do not take it
-	idle   chan struct{} // closed when the Guard is closed and no load runs
-	stored atomic.Uint64 // entries written, see trim
+	hot    *hotkeys.Sketch[K] // nil without Options.HotKeys
+	team   *team[K, V]        // nil without a fleet
+	closed atomic.Bool        // written under the table's lock; atomic for the paths that do not take it
+	idle   chan struct{}      // closed when the Guard is closed and no load runs
+	stored atomic.Uint64      // entries written, see trim
 
 	// flights has the lock under which everything of a key changes: its
 	// flight, its entry, and the fields below. Fresh hits do not take it.
@@ -44,6 +47,9 @@ type Guard[K comparable, V any] struct {
 	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
 	clears     uint64          // guarded by flights: Clears so far
 	clearing   int             // guarded by flights: Clears that are emptying the store
+
+	loads inspect.Histogram // of the user's function
+	waits inspect.Histogram // of calls for a load
 }
 
 // An outcome is what a load made of one key.
@@ -90,6 +96,9 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 	}
 	if b := o.Batch; b.MaxSize > 0 {
 		g.places = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
+	}
+	if o.HotKeys > 0 {
+		g.hot = hotkeys.New[K](o.HotKeys, 0)
 	}
 	if err := g.joinFleet(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
@@ -35,10 +36,13 @@ func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Resu
 		return nil
 	}
 	calls, again := g.loadMany(ctx, missing, results)
+	for i := range calls { // all of them wait from now on, though one after another is looked after
+		calls[i].waitStart()
+	}
 	for _, c := range calls {
 		if c.settling {
 			c.pass(c.flight)
-		} else if r, ok := c.await(c.flight, c.joined); ok {
+		} else if r, ok := c.awaitOn(c.flight, c.joined); ok {
 			results[c.key] = r
 			continue
 		}
@@ -61,6 +65,9 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 		}
 		if _, seen := results[key]; seen {
 			continue
+		}
+		if g.hot != nil {
+			g.asked(key, rand.Uint64(), now)
 		}
 		e := g.lookup(key)
 		elected := g.elect(e, now)

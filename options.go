@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -24,6 +25,9 @@ const (
 	DefaultMaxStuck      = 64
 	DefaultBatchParallel = 4
 )
+
+// MaxHotKeys is the most that Options.HotKeys may be.
+const MaxHotKeys = hotkeys.Max
 
 // Options say how a Guard keeps values and what its source can take. The zero
 // Options coalesce calls and keep nothing. A Guard copies its Options; they are
@@ -158,6 +162,12 @@ type Options struct {
 	// Fleet shares values, leases, failures and invalidations with the other
 	// instances of a service. The zero Fleet is off.
 	Fleet Fleet
+
+	// HotKeys is how many of the busiest keys Guard.HotKeys can tell, by traffic
+	// and by load time, at most MaxHotKeys. For each, eight counters of both kinds
+	// are kept with their keys, whether those are in memory or not. A hit costs
+	// some nanoseconds more. Zero: none, at no cost.
+	HotKeys int
 
 	// Observer is told what happens. Nil: nobody is, at no cost.
 	Observer Observer

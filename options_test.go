@@ -114,6 +114,8 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.MaxEntries", weir.Options{MaxEntries: 1, MaxWeight: 1}, 1, "0 when MaxWeight is set"},
 		{"Options.MaxRefreshes", weir.Options{MaxRefreshes: -1}, -1, "0 (the default) or more"},
 		{"Options.MaxStuck", weir.Options{MaxStuck: -1}, -1, "0 (the default) or more"},
+		{"Options.HotKeys", weir.Options{HotKeys: -1}, -1, "from 0 (off) to 10000"},
+		{"Options.HotKeys", weir.Options{HotKeys: weir.MaxHotKeys + 1}, 10_001, "from 0 (off) to 10000"},
 	} {
 		var fault *weir.OptionError
 		err := row.o.Validate()

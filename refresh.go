@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
@@ -13,6 +14,9 @@ import (
 // with the error, not with a stale value; what memory holds stays there.
 func (g *Guard[K, V]) Refresh(ctx context.Context, key K) Result[V] {
 	c := call[K, V]{g: g, ctx: ctx, key: key}
+	if g.hot != nil {
+		g.asked(key, rand.Uint64(), g.now())
+	}
 	for {
 		f, joined, err := c.join()
 		if err == ErrStuck {
@@ -24,12 +28,12 @@ func (g *Guard[K, V]) Refresh(ctx context.Context, key K) Result[V] {
 		if f == nil {
 			continue
 		}
-		start := c.observeStart()
+		c.waitStart()
 		err = f.Wait(ctx, g.o.AbandonGrace)
 		if err == nil {
 			err = f.Err
 		}
-		c.observeEnd(f, start, joined, err)
+		c.waitEnd(f, joined, err)
 		if err != nil {
 			return Result[V]{Err: err, Joined: joined}
 		}

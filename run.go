@@ -35,8 +35,9 @@ type run[K comparable, V any] struct {
 	class Class       // of err
 	one   answer[V]   // of a load of one key
 	many  []answer[V] // of a load of several
-	began instant     // when the function was called; with RefreshBeta only
+	began instant     // when the function was called
 	ended instant     // when it returned
+	stuck bool        // it outlived the hard timeout
 
 	parts    []part[V]     // in a fleet: of each flight
 	tagSeq   uint64        // in a fleet: of its invalidations by tag, those known when the function was called
@@ -83,7 +84,13 @@ func (r *run[K, V]) ready() bool {
 	if r.g.team == nil {
 		return r.gather() && r.admit() && r.depart()
 	}
-	return r.gather() && r.depart() && r.share() && r.place() && r.admit()
+	return r.gather() && r.depart() && r.at(stageAsking) && r.share() && r.at(stageQueued) && r.place() && r.admit()
+}
+
+// at notes how far the load has come, and returns true.
+func (r *run[K, V]) at(stage int32) bool {
+	r.l.Stage.Store(stage)
+	return true
 }
 
 // arm starts the hard timeout.
@@ -112,10 +119,9 @@ func (r *run[K, V]) call() {
 	if r.background {
 		g.count.refreshes.Add(1)
 	}
+	r.at(stageRunning)
 	r.observeStart()
-	if g.o.RefreshBeta > 0 {
-		r.began = g.now()
-	}
+	r.began = g.now()
 	f := l.Flights()[0]
 	switch {
 	case len(l.Flights()) > 1 || g.src.Load == nil && g.src.LoadEntry == nil:
@@ -162,8 +168,8 @@ func (r *run[K, V]) callMany() {
 	}
 }
 
-// at returns the answer for the ith flight.
-func (r *run[K, V]) at(i int) *answer[V] {
+// of returns the answer for the ith flight.
+func (r *run[K, V]) of(i int) *answer[V] {
 	if r.many != nil {
 		return &r.many[i]
 	}
@@ -238,9 +244,11 @@ func (r *run[K, V]) end() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+	r.measure()
 	r.release()
 	r.settle()
 	counts := r.commit()
+	r.heat()
 	if counts {
 		l.End(nil)
 	}
@@ -310,7 +318,7 @@ func (r *run[K, V]) commit() bool {
 	g, l := r.g, r.l
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	if l.Overdue {
+	if r.stuck = l.Overdue; r.stuck {
 		g.stuck--
 	}
 	if r.background {
@@ -320,7 +328,7 @@ func (r *run[K, V]) commit() bool {
 		for i, f := range l.Flights() {
 			if r.err != nil {
 				r.failLocked(f, r.err, r.class)
-			} else if a := r.at(i); a.err != nil {
+			} else if a := r.of(i); a.err != nil {
 				r.failLocked(f, a.err, a.class)
 			} else {
 				r.keepLocked(i, f, a)
@@ -435,6 +443,7 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 		l.Expire(err)
 	}
 	g.dismiss(lost)
+	g.worked(l.Flights(), g.o.LoadTimeout) // what is above is counted when it returns, if it does
 	g.count.loadTimeouts.Add(1)
 	g.event(EventTimedOut, l.Flights()[0].Key, err)
 }
@@ -483,14 +492,14 @@ func (r *run[K, V]) observeEnd(late bool) {
 		if end.Err != nil {
 			break
 		}
-		if a := r.at(i); a.err != nil {
+		if a := r.of(i); a.err != nil {
 			end.Err, end.Class = a.err, a.class
 		} else if a.entry.kind == kindNegative && r.many == nil {
 			end.Err, end.Class = a.entry.extra.err, ClassNotFound
 		}
 	}
 	g.observe(func(o Observer) { o.LoadEnd(context.WithoutCancel(r.ctx), r.info(), end) })
-	if end.Err == nil && r.at(0).heavy {
+	if end.Err == nil && r.of(0).heavy {
 		g.event(EventTooHeavy, r.l.Flights()[0].Key, nil)
 	}
 }

@@ -362,7 +362,7 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 		}
 		return t.failure(r.err, r.class)
 	}
-	a := r.at(i)
+	a := r.of(i)
 	if a.err != nil {
 		return t.failure(a.err, a.class)
 	}

@@ -162,9 +162,10 @@ func newStriped() striped {
 // add counts one, in a cell chosen by the present time, which the caller has
 // at hand: its last digits differ from processor to processor as well as a
 // random number would, and that costs 5 ns.
-func (s *striped) add(now instant) {
+// It returns the count of the cell.
+func (s *striped) add(now instant) uint64 {
 	const golden = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads near numbers (Knuth, TAOCP 3, section 6.4)
-	s.cells[uint64(now)*golden>>s.shift].n.Add(1)
+	return s.cells[uint64(now)*golden>>s.shift].n.Add(1)
 }
 
 func (s *striped) sum() uint64 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/hotkeys"
 )
 
 // An OptionError names one fault in a Guard's Options or Source.
@@ -43,6 +45,7 @@ func (o Options) Validate() error {
 	c.that(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
 	c.duration("Options.Batch.Linger", o.Batch.Linger)
 	c.that(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
+	c.that(o.HotKeys >= 0 && o.HotKeys <= MaxHotKeys, "Options.HotKeys", o.HotKeys, fmt.Sprintf("from 0 (off) to %d", MaxHotKeys))
 	c.fleet(o)
 	return errors.Join(c...)
 }
@@ -114,5 +117,7 @@ func (o Options) Advice() []string {
 	when(keeps && o.NegativeTTL > o.TTL, "NegativeTTL (%v) is above the TTL (%v): what is missing is kept longer than what is there", o.NegativeTTL, o.TTL)
 	when(keeps && (o.RefreshAhead > 0 || o.RefreshBeta > 0 || o.StaleWhileRevalidate > 0) && d.RefreshRetry-o.TTL > o.StaleWhileRevalidate, // the sum of the two may not fit
 		"RefreshRetry (%v) is above the time in which a value is refreshed (%v): a failed refresh is not tried again", d.RefreshRetry, o.TTL+o.StaleWhileRevalidate)
+	when(keeps && o.MaxWeight == 0 && o.HotKeys*hotkeys.Kept > d.MaxEntries,
+		"HotKeys (%v) may keep %v keys alive, more than MaxEntries (%v) in memory", o.HotKeys, o.HotKeys*hotkeys.Kept, d.MaxEntries)
 	return advice
 }

@@ -17,6 +17,11 @@
 //   - Storm: 1,000 hits on one stale value, whose refresh takes a while.
 //   - Memory: bytes an entry beside its key and its value.
 //   - Refusal: what it costs to turn a caller away.
+//   - Watched and WatchedParallel: what a hit costs more with an Observer,
+//     adapter/weirotel and adapter/weirprom than with none.
+//   - Gateway: hits over real connections with all of that and hot keys, beside
+//     the same gateway without. For a judgement run it longer than the rest:
+//     weir-bench -bench 'Gateway|Watched' -rounds 20 -benchtime 5s.
 //
 // Limiters under overload are compared in virtual time, in package overload.
 //

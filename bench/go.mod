@@ -9,7 +9,10 @@ require (
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/platinummonkey/go-concurrency-limits v0.8.0
+	github.com/prometheus/client_golang v1.25.0
 	github.com/viccon/sturdyc v1.1.5
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	golang.org/x/sync v0.24.0
 	resenje.org/singleflight v0.4.3
 )

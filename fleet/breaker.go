@@ -88,12 +88,14 @@ type Breaker struct {
 }
 
 var (
-	_ Tier  = (*Breaker)(nil)
-	_ Meter = (*Breaker)(nil)
+	_ Tier   = (*Breaker)(nil)
+	_ Meter  = (*Breaker)(nil)
+	_ Roster = (*Breaker)(nil)
 )
 
 // WithBreaker puts a Breaker in front of t. Its Take fails with an error that
-// matches [errors.ErrUnsupported] if t is no [Meter].
+// matches [errors.ErrUnsupported] if t is no [Meter], and so do its Announce,
+// Withdraw and Instances if t is no [Roster].
 func WithBreaker(t Tier, o BreakerOptions) *Breaker {
 	return &Breaker{inner: t, o: o.withDefaults()}
 }
@@ -122,6 +124,7 @@ var (
 	errClosed   = errors.New("the breaker was closed for good")
 	errTooMany  = errors.New("too many calls have no answer yet")
 	errMissed   = errors.New("no answer within the deadline")
+	errNoRoster = fmt.Errorf("fleet: the tier knows no instances: %w", errors.ErrUnsupported)
 	errNotMeter = fmt.Errorf("fleet: the tier counts no permits: %w", errors.ErrUnsupported)
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -144,4 +145,37 @@ func (b *Breaker) Take(ctx context.Context, k Key, r Rate, n int) (Taken, error)
 	return run(ctx, b, "take", func(ctx context.Context) (Taken, error) {
 		return m.Take(ctx, k, r, n)
 	}, nil)
+}
+
+// Announce is of [Roster].
+func (b *Breaker) Announce(ctx context.Context, i Instance, ttl time.Duration) error {
+	i.Counts = maps.Clone(i.Counts) // a call that hangs outlives its caller
+	_, err := ofRoster(ctx, b, "announce", func(ctx context.Context, r Roster) (struct{}, error) {
+		return struct{}{}, r.Announce(ctx, i, ttl)
+	})
+	return err
+}
+
+// Withdraw is of [Roster].
+func (b *Breaker) Withdraw(ctx context.Context, id string) error {
+	_, err := ofRoster(ctx, b, "withdraw", func(ctx context.Context, r Roster) (struct{}, error) {
+		return struct{}{}, r.Withdraw(ctx, id)
+	})
+	return err
+}
+
+// Instances is of [Roster].
+func (b *Breaker) Instances(ctx context.Context) ([]Instance, error) {
+	return ofRoster(ctx, b, "instances", func(ctx context.Context, r Roster) ([]Instance, error) {
+		return r.Instances(ctx)
+	})
+}
+
+func ofRoster[T any](ctx context.Context, b *Breaker, op string, call func(context.Context, Roster) (T, error)) (T, error) {
+	r, ok := b.inner.(Roster)
+	if !ok {
+		var none T
+		return none, errNoRoster
+	}
+	return run(ctx, b, op, func(ctx context.Context) (T, error) { return call(ctx, r) }, nil)
 }

@@ -28,8 +28,8 @@ const (
 // MemoryOptions configure a [Memory]. The zero value is useful.
 type MemoryOptions struct {
 	// MaxKeys bounds how many keys the Memory holds state of (entries, leases,
-	// fences), and, apart, how many limits and how many tags of a namespace. The
-	// key that was used longest ago is dropped, with its lease; with too many
+	// fences), and, apart, how many limits, how many instances, and how many tags
+	// of a namespace. The key that was used longest ago is dropped, with its lease; with too many
 	// tags the whole namespace counts as invalidated. 0: DefaultMaxKeys;
 	// negative counts as 0.
 	MaxKeys int
@@ -39,7 +39,7 @@ type MemoryOptions struct {
 	Clock func() time.Time
 }
 
-// A Memory is a Tier and a Meter inside the process: for tests, and for several
+// A Memory is a Tier, a Meter and a Roster inside the process: for tests, and for several
 // Guards of one process that share their loads. It loses everything with the
 // process. It owns a goroutine only while there is something to tell a Watcher.
 type Memory struct {
@@ -47,19 +47,21 @@ type Memory struct {
 	clock   func() time.Time
 	start   time.Time // the clock's zero
 
-	mu       sync.Mutex
-	keys     map[Key]*list.Element // guarded by mu; of *memoryKey
-	used     list.List             // guarded by mu; used longest ago first
-	floor    uint64                // guarded by mu: the highest fence of keys that were dropped
-	meters   meters                // guarded by mu
-	tags     map[string]*tagNotes  // guarded by mu; by namespace
-	watchers map[string][]*watch   // guarded by mu; by namespace
-	closed   bool                  // guarded by mu
+	mu        sync.Mutex
+	keys      map[Key]*list.Element // guarded by mu; of *memoryKey
+	used      list.List             // guarded by mu; used longest ago first
+	floor     uint64                // guarded by mu: the highest fence of keys that were dropped
+	meters    meters                // guarded by mu
+	tags      map[string]*tagNotes  // guarded by mu; by namespace
+	instances map[string]announced  // guarded by mu; by ID
+	watchers  map[string][]*watch   // guarded by mu; by namespace
+	closed    bool                  // guarded by mu
 }
 
 var (
-	_ Tier  = (*Memory)(nil)
-	_ Meter = (*Memory)(nil)
+	_ Tier   = (*Memory)(nil)
+	_ Meter  = (*Memory)(nil)
+	_ Roster = (*Memory)(nil)
 )
 
 // A memoryKey is the state of a key. Instants are since the Memory's start.
@@ -86,6 +88,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	m := &Memory{
 		maxKeys: o.MaxKeys, clock: o.Clock,
 		keys: make(map[Key]*list.Element), tags: make(map[string]*tagNotes), watchers: make(map[string][]*watch),
+		instances: make(map[string]announced),
 	}
 	if m.maxKeys <= 0 {
 		m.maxKeys = DefaultMaxKeys
@@ -323,7 +326,7 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	all := m.watchers
-	m.watchers, m.keys, m.tags, m.meters = nil, nil, nil, meters{}
+	m.watchers, m.keys, m.tags, m.meters, m.instances = nil, nil, nil, meters{}, nil
 	m.used.Init()
 	m.mu.Unlock()
 	for _, namespace := range all {

@@ -71,6 +71,8 @@ func (r Route) options() weirhttp.Options {
 		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead,
 		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout,
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
+		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0),
+		Route:   r.Name,
 		Gateway: true,
 	}
 	if p := r.Priority; p != limit.Normal {

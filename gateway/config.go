@@ -147,6 +147,9 @@ type Retry struct {
 	Backoff time.Duration
 }
 
+// DefaultHotKeys is Route.HotKeys where that is 0.
+const DefaultHotKeys = 100
+
 // A Route says what becomes of the requests that it matches. Of several that
 // match, the one that says most wins: first by host (exact before wildcard
 // before any, a longer wildcard before a shorter), then by path (exact before
@@ -183,6 +186,10 @@ type Route struct {
 	NoStore, NoCoalescing, FinishAbandoned, Observe bool
 	MaxObject                                       int64
 	RefreshAhead                                    float64
+
+	// HotKeys is how many of its busiest URLs are known, by traffic and by load
+	// time, at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys, negative none.
+	HotKeys int
 
 	// Concurrency is a cap for this route, below the upstream's. 0 means none.
 	Concurrency int

@@ -12,7 +12,8 @@ import (
 // A gate is a limiter and what it has counted.
 type gate struct {
 	limit.Limiter
-	stats func() limit.ConcurrencyStats
+	kind  string // as LimitStats has it
+	stats func() limit.AdaptiveStats
 }
 
 // newGate returns the limiter of a route or an upstream: n calls at once, none
@@ -25,15 +26,15 @@ func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*g
 		if err != nil {
 			return nil, err
 		}
-		return &gate{a, func() limit.ConcurrencyStats { return a.Stats().ConcurrencyStats }}, nil
+		return &gate{a, "adaptive", a.Stats}, nil
 	case n < 0:
-		return &gate{limit.All(), func() limit.ConcurrencyStats { return limit.ConcurrencyStats{} }}, nil
+		return &gate{limit.All(), "none", func() (none limit.AdaptiveStats) { return none }}, nil
 	}
 	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: name, Limit: n, Queue: queue, MaxWait: wait})
 	if err != nil {
 		return nil, err
 	}
-	return &gate{c, c.Stats}, nil
+	return &gate{c, "fixed", func() limit.AdaptiveStats { return limit.AdaptiveStats{ConcurrencyStats: c.Stats()} }}, nil
 }
 
 // A valve is a limiter whose gate can be replaced, while what came through the

@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -11,9 +12,17 @@ import (
 type Stats struct {
 	Cache     weirhttp.CacheStats       `json:"cache"`
 	Routes    map[string]weirhttp.Stats `json:"routes"`
+	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
 	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests
+}
+
+// RouteDurations are how long things took on a route, see [weirhttp.Handler].
+type RouteDurations struct {
+	Requests inspect.Durations `json:"requests"`
+	Calls    inspect.Durations `json:"calls"`
+	Waits    inspect.Durations `json:"waits"`
 }
 
 // UpstreamStats are those of one Upstream.
@@ -41,16 +50,18 @@ func (g *Gateway) Stats() Stats {
 	s := Stats{
 		Cache:     g.cache.Stats(),
 		Routes:    make(map[string]weirhttp.Stats, len(now.handlers)),
+		Durations: make(map[string]RouteDurations, len(now.handlers)),
 		Upstreams: make(map[string]UpstreamStats, len(now.sources)),
 		Unrouted:  g.unrouted.Load(),
 		Rejected:  g.rejected.Load(),
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name] = h.http.Stats()
+		s.Durations[h.route.Name] = RouteDurations{h.http.Requests(), h.http.Calls(), h.http.Waits()}
 	}
 	for name, src := range now.sources {
 		servers, retries, refused := src.pool.Stats()
-		u := UpstreamStats{Limit: limitStats(src.calls.now.Load().stats()), Retries: retries, NoBudget: refused}
+		u := UpstreamStats{Limit: src.calls.now.Load().look(), Retries: retries, NoBudget: refused}
 		for _, one := range servers {
 			u.Servers = append(u.Servers, ServerStats(one))
 		}
@@ -62,6 +73,7 @@ func (g *Gateway) Stats() Stats {
 // LimitStats are those of an upstream's limit: how it stands, and what it has
 // done. All of it was true at the same instant.
 type LimitStats struct {
+	Kind       string        `json:"kind"`  // "fixed", "adaptive", or "none" for no cap
 	Limit      int           `json:"limit"` // calls at once, 0 for no cap
 	InUse      int           `json:"in_use"`
 	Queued     int           `json:"queued"`
@@ -72,11 +84,35 @@ type LimitStats struct {
 	Waited     uint64        `json:"waited"` // of these
 	Left       uint64        `json:"left"`   // the queue, before their turn
 	Refused    uint64        `json:"refused"`
+	// RefusedBy are those by reason, such as "queue full": see limit.Reason. It is
+	// nil for none.
+	RefusedBy map[string]uint64 `json:"refused_by,omitempty"`
+	// Baseline and Latency are of an adaptive limit: what a call takes with room to
+	// spare, as far as it is known, and what it took in the last window. 0 before the
+	// first.
+	Baseline time.Duration `json:"baseline_ns,omitempty"`
+	Latency  time.Duration `json:"latency_ns,omitempty"`
 }
 
-func limitStats(s limit.ConcurrencyStats) LimitStats {
+// look returns how g stands.
+func (g *gate) look() LimitStats {
+	s := g.stats()
 	return LimitStats{
-		Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
+		Kind: g.kind, Limit: s.Limit, InUse: s.InUse, Queued: s.Queued, Overloaded: s.Overloaded, Held: s.Held, Wait: s.Wait,
 		Admitted: s.Admitted, Waited: s.Waited, Left: s.Left, Refused: s.Refused.Total(),
+		RefusedBy: byReason(s.Refused), Baseline: s.Baseline, Latency: s.Latency,
 	}
+}
+
+func byReason(refused limit.Refusals) map[string]uint64 {
+	var m map[string]uint64
+	for reason, n := range refused {
+		if n > 0 {
+			if m == nil {
+				m = make(map[string]uint64)
+			}
+			m[limit.Reason(reason).String()] = n //nolint:gosec // an index of an array of reasons
+		}
+	}
+	return m
 }

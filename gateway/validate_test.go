@@ -92,10 +92,10 @@ func TestValidate(t *testing.T) {
 		{"numbers of a route", func(c *gateway.Config) {
 			r := &c.Routes[0]
 			r.Concurrency, r.Queue, r.QueueWait, r.Timeout, r.IdleTimeout, r.MaxBody = -1, 1_000_001, -1, 25*time.Hour, 25*time.Hour, -1
-			r.MaxObject, r.RefreshAhead, r.Cache.TTL, r.Cache.Heuristic = -1, 0.91, -1, 2
+			r.MaxObject, r.RefreshAhead, r.Cache.TTL, r.Cache.Heuristic, r.HotKeys = -1, 0.91, -1, 2, 10_001
 		}, []string{
 			"Routes[0].Concurrency", "Routes[0].Queue", "Routes[0].QueueWait", "Routes[0].Timeout", "Routes[0].IdleTimeout", "Routes[0].MaxBody",
-			"Routes[0].Cache.TTL", "Routes[0].Cache.Heuristic", "Routes[0].MaxObject", "Routes[0].RefreshAhead",
+			"Routes[0].Cache.TTL", "Routes[0].Cache.Heuristic", "Routes[0].MaxObject", "Routes[0].RefreshAhead", "Routes[0].HotKeys",
 		}},
 		{"rates", func(c *gateway.Config) {
 			key := func(*http.Request) string { return "" }

@@ -227,7 +227,11 @@ func (a *attempt) handBack(after time.Duration) {
 // finish ends the job.
 func (a *attempt) finish(s State, data []byte, ttl time.Duration, e Event) {
 	a.State = s
+	e.State = s
 	if a.write(data, a.kept(ttl), e) {
+		if a.State == Dead {
+			a.w.mark(a.id, a.kept(ttl))
+		}
 		a.m.Ack() // lost: the item comes again, and is seen to be over
 	}
 }
@@ -250,7 +254,7 @@ func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
 		case errors.Is(err, journal.ErrTooLarge) && a.State == Done:
 			a.Error = clip(fmt.Sprintf("%v: the result has %d bytes: %v", ErrTooLarge, len(data), err))
 			a.State, data, ttl = Failed, a.input, a.kept(a.failedTTL(a.w.queue))
-			e = Event{Kind: Ended, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
+			e = Event{Kind: Ended, State: Failed, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
 			continue
 		}
 		a.w.tell(Event{Kind: Trouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})

@@ -11,6 +11,8 @@ type Event struct {
 	Fence   uint64        // the attempt's, which no other attempt has
 	Took    time.Duration // the attempt's, where it has ended
 	Err     error
+	// State is the job's where it is over: Done, Failed or Dead.
+	State State
 }
 
 // An EventKind says what happened.

@@ -39,7 +39,7 @@ func TestFaultHandlerPanics(t *testing.T) {
 		}
 	}
 	faultWantResult(t, faultSubmit(t, q, "good", jobs.SubmitOptions{}), "of good")
-	want := jobs.WorkerStats{Started: 10, Retried: 6, Ended: 3, Succeeded: 1}
+	want := jobs.WorkerStats{Started: 10, Retried: 6, Ended: 3, Dead: 3, Succeeded: 1}
 	faultEventually(t, "10 have started, 6 were retried, 3 have ended, 1 has succeeded", func() bool { return w.Stats() == want })
 }
 

@@ -82,9 +82,19 @@ type QueueStatus struct {
 	// seen.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
+	// Dead are on the dead list. It is a count for people and alerts: a program
+	// that dies while it retries or drops a dead job may leave it one too high
+	// until that job would have gone. What died under a version of weir that did
+	// not count is not in it.
+	Dead int `json:"dead"`
+	// Oldest is how long the oldest of Waiting has waited since it was submitted,
+	// by the server's clock as far as that is known here; 0 if none waits.
+	Oldest time.Duration `json:"oldest_ns"`
 }
 
-// Queues returns the queues that have been used, by name.
+// Queues returns the queues that have been used, by name. It asks the server for
+// the names, and three things of each queue, none of which reads the queue: it may
+// be called every few seconds.
 func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 	names, err := s.journal.Queues(ctx)
 	if err != nil {
@@ -97,7 +107,15 @@ func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 		if err != nil {
 			return nil, outward(ctx, err)
 		}
-		all = append(all, QueueStatus{Queue: name, Waiting: b.Waiting, Taken: b.Taken})
+		age, err := s.journal.Age(ctx, name, b)
+		if err != nil {
+			return nil, outward(ctx, err)
+		}
+		dead, err := s.journal.Count(ctx, markQueue(name), kindDead)
+		if err != nil {
+			return nil, outward(ctx, err)
+		}
+		all = append(all, QueueStatus{Queue: name, Waiting: b.Waiting, Taken: b.Taken, Dead: dead, Oldest: age})
 	}
 	return all, nil
 }
@@ -256,7 +274,7 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 			return err
 		}
 		w.Queue, w.ID, w.After = queue, id, l.revision
-		_, err = s.journal.Put(ctx, *w)
+		seq, err := s.journal.Put(ctx, *w)
 		switch {
 		case errors.Is(err, journal.ErrStale):
 			continue
@@ -264,6 +282,9 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 			return &FullError{Queue: queue, Reason: FullStore, RetryAfter: storeFullRetry}
 		case err != nil:
 			return outward(ctx, err)
+		}
+		if l.State == Dead {
+			_ = s.unmark(ctx, queue, id, seq) // what was asked for is done, but for the count
 		}
 		if then != nil {
 			return then(l)

@@ -96,7 +96,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		it.Fingerprint = fingerprint(data)
 	}
 	for {
-		after, there, err := q.existing(ctx, id, it, o.Restart)
+		after, dead, there, err := q.existing(ctx, id, it, o.Restart)
 		if err != nil {
 			return "", false, err // with ErrUnavailable, too, nothing was submitted
 		}
@@ -107,12 +107,15 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		if err := q.admit(ctx, len(data)); err != nil {
 			return "", false, err
 		}
-		_, err = q.store.journal.Put(ctx, journal.Write{
+		seq, err := q.store.journal.Put(ctx, journal.Write{
 			Queue: q.name, ID: id, Kind: journal.Work, Meta: meta(it), Data: data, After: after,
 		})
 		switch {
 		case err == nil:
 			q.submitted.Add(1)
+			if dead {
+				_ = q.store.unmark(ctx, q.name, id, seq) // the job is accepted all the same
+			}
 			return id, false, nil
 		case errors.Is(err, journal.ErrStale) && o.Key != "":
 			continue // somebody was first: look what there is now
@@ -130,21 +133,21 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 }
 
 // existing looks for a job that can be joined, and if there is none returns the
-// revision that a new one has to follow.
-func (q *queue) existing(ctx context.Context, id string, it item, restart bool) (after uint64, there bool, err error) {
+// revision that a new one has to follow, and whether that is a dead job's.
+func (q *queue) existing(ctx context.Context, id string, it item, restart bool) (after uint64, dead, there bool, err error) {
 	if it.Key == "" {
-		return 0, false, nil
+		return 0, false, false, nil
 	}
 	l, revision, err := q.store.lookAt(ctx, q.name, id)
 	switch {
 	case err != nil:
-		return 0, false, err
+		return 0, false, false, err
 	case l == nil || l.State > Done || l.State == Done && restart:
-		return revision, false, nil
+		return revision, l != nil && l.State == Dead, false, nil
 	case l.Fingerprint != it.Fingerprint:
-		return 0, false, fmt.Errorf("%w: job %s with this key has another input", ErrConflict, id)
+		return 0, false, false, fmt.Errorf("%w: job %s with this key has another input", ErrConflict, id)
 	}
-	return 0, true, outward(ctx, q.store.journal.Flush(ctx)) // it is as durable as a new one
+	return 0, false, true, outward(ctx, q.store.journal.Flush(ctx)) // it is as durable as a new one
 }
 
 // admit refuses what goes beyond a limit.

@@ -18,8 +18,10 @@ type Store struct {
 	journal *journal.Journal
 	room    room // in the Store
 
-	mu     sync.Mutex
-	queues map[string]*backlog // guarded by mu; by name
+	mu      sync.Mutex
+	queues  map[string]*backlog    // guarded by mu; by name
+	workers map[*Worker]bool       // guarded by mu; that were not stopped
+	past    map[string]WorkerStats // guarded by mu; of those that were, by queue
 }
 
 // Open returns the Store of a namespace, which it makes where there is none. The
@@ -37,7 +39,8 @@ func Open(ctx context.Context, nc *nats.Conn, o StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jobs: open: %w", outward(ctx, err))
 	}
-	s := &Store{o: o, journal: j, queues: make(map[string]*backlog)}
+	s := &Store{o: o, journal: j, queues: make(map[string]*backlog),
+		workers: make(map[*Worker]bool), past: make(map[string]WorkerStats)}
 	s.room.store = s
 	return s, nil
 }

@@ -95,6 +95,9 @@ func (d *delivery) reread() (*life, error) {
 	}
 	switch {
 	case ok && l.Of == d.work.Seq && l.State.Terminal():
+		if l.State == Dead { // its worker may not have come to that
+			d.w.mark(d.work.ID, l.kept(d.w.queue.o.DeadTTL))
+		}
 		return nil, d.m.Ack()
 	case !ok || l.Of != d.work.Seq:
 		return nil, d.m.NakWithDelay(troubleDelay)
@@ -204,7 +207,10 @@ func (d *delivery) giveUp(why error) (again bool, err error) {
 	if err != nil {
 		return errors.Is(err, journal.ErrStale), err
 	}
-	d.w.tell(Event{Kind: Ended, ID: d.work.ID, Attempt: d.Attempt, Err: why})
+	d.w.tell(Event{Kind: Ended, State: state, ID: d.work.ID, Attempt: d.Attempt, Err: why})
+	if state == Dead {
+		d.w.mark(d.work.ID, d.kept(ttl))
+	}
 	return false, d.m.Ack()
 }
 

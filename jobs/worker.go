@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +99,7 @@ func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, err
 	for range o.Concurrency {
 		w.slots <- struct{}{}
 	}
+	q.store.employ(w)
 	w.pulling.Go(w.pull)
 	return w, nil
 }
@@ -232,6 +235,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		<-done
 	}
 	w.unhear()
+	w.queue.store.dismiss(w)
 	return err
 }
 
@@ -250,6 +254,47 @@ func (w *Worker) cancelled(id string) {
 type WorkerStats struct {
 	Running                                                          int
 	Started, Succeeded, Retried, Ended, HandedBack, Dropped, Trouble uint64
+	Failed, Dead                                                     uint64 // of Ended
+}
+
+// With returns the sums of s and o.
+func (s WorkerStats) With(o WorkerStats) WorkerStats {
+	return WorkerStats{
+		Running: s.Running + o.Running,
+		Started: s.Started + o.Started, Succeeded: s.Succeeded + o.Succeeded, Retried: s.Retried + o.Retried,
+		Ended: s.Ended + o.Ended, HandedBack: s.HandedBack + o.HandedBack, Dropped: s.Dropped + o.Dropped,
+		Trouble: s.Trouble + o.Trouble, Failed: s.Failed + o.Failed, Dead: s.Dead + o.Dead,
+	}
+}
+
+// WorkerStats sums up those of all Workers that this Store has and has had, by
+// queue.
+func (s *Store) WorkerStats() map[string]WorkerStats {
+	s.mu.Lock()
+	all := maps.Clone(s.past)
+	workers := slices.Collect(maps.Keys(s.workers))
+	s.mu.Unlock()
+	for _, w := range workers {
+		all[w.queue.name] = all[w.queue.name].With(w.Stats())
+	}
+	return all
+}
+
+// employ notes a Worker that has started, and dismiss one that was stopped.
+func (s *Store) employ(w *Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers[w] = true
+}
+
+func (s *Store) dismiss(w *Worker) {
+	last := w.Stats()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.workers[w] {
+		s.past[w.queue.name] = s.past[w.queue.name].With(last)
+		delete(s.workers, w)
+	}
 }
 
 // Stats returns the counts.
@@ -274,6 +319,11 @@ func (w *Worker) tell(e Event) {
 		w.stats.Retried++
 	case Ended:
 		w.stats.Ended++
+		if e.State == Dead {
+			w.stats.Dead++
+		} else {
+			w.stats.Failed++
+		}
 	case HandedBack:
 		w.stats.HandedBack++
 	case Dropped:

@@ -53,6 +53,9 @@ func NewAdaptive(o AdaptiveOptions) (*Adaptive, error) {
 	}}, nil
 }
 
+// Name returns the name in its options.
+func (a *Adaptive) Name() string { return a.pool.name }
+
 // Acquire is [Concurrency.Acquire] with the limit that holds at the moment. A
 // Background caller leaves a tenth of it free, rounded down, and at least 1,
 // unless the limit is 1. In a dry run Acquire refuses nobody, and returns an

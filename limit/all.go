@@ -30,6 +30,24 @@ func All(limiters ...Limiter) Limiter {
 	return &all{limiters: append([]Limiter(nil), limiters...)}
 }
 
+// Parts returns the limiters that l asks: those that were given to [All], and of
+// those that are an All themselves its parts, in their order; or l alone. Consoles
+// and collectors of metrics look at each. Of a nil Limiter there are none.
+func Parts(l Limiter) []Limiter {
+	a, ok := l.(*all)
+	switch {
+	case l == nil:
+		return nil
+	case !ok:
+		return []Limiter{l}
+	}
+	var parts []Limiter
+	for _, part := range a.limiters {
+		parts = append(parts, Parts(part)...)
+	}
+	return parts
+}
+
 type all struct {
 	limiters []Limiter
 	pool     sync.Pool // of *bundle

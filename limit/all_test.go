@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,4 +136,27 @@ func TestAllLeavesAtTheCallersDeadline(t *testing.T) {
 		time.Sleep(time.Second)
 		w.lost(t, context.DeadlineExceeded, time.Second)
 	})
+}
+
+func TestAllPartsAndNames(t *testing.T) {
+	c := newConcurrency(t, limit.ConcurrencyOptions{Name: "db", Limit: 1})
+	r := newRate(t, limit.RateOptions{Name: "quota", PerSecond: 1})
+	a, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: "found"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		l    limit.Limiter
+		want []limit.Limiter
+	}{
+		{nil, nil}, {limit.All(), nil}, {c, []limit.Limiter{c}},
+		{limit.All(r, limit.All(a, c)), []limit.Limiter{r, a, c}},
+	} {
+		if got := limit.Parts(tt.l); !slices.Equal(got, tt.want) {
+			t.Errorf("Parts(%v) = %v; want %v", tt.l, got, tt.want)
+		}
+	}
+	if got := [3]string{c.Name(), r.Name(), a.Name()}; got != [3]string{"db", "quota", "found"} {
+		t.Errorf("names %q; want those of the options", got)
+	}
 }

@@ -46,6 +46,9 @@ func NewConcurrency(o ConcurrencyOptions) (*Concurrency, error) {
 	}}, nil
 }
 
+// Name returns the name in its options.
+func (c *Concurrency) Name() string { return c.pool.name }
+
 // Acquire returns a Permit at once if one is free and nobody waits for it;
 // else it waits in the queue.
 //

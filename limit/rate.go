@@ -55,6 +55,9 @@ func NewRateLimiter(o RateOptions) (*RateLimiter, error) {
 	}, nil
 }
 
+// Name returns the name in its options.
+func (l *RateLimiter) Name() string { return l.name }
+
 // Acquire takes a token, waiting for one if need be. Releasing its Permit with
 // Unused gives the token back, if the bucket was not full since and no more
 // than a thousand were taken; with any other outcome it does nothing.

@@ -28,9 +28,10 @@ type call struct {
 	demand  admit.Demand
 	receipt Receipt
 	// rounds is how often it has waited for an answer that it may not have.
-	rounds int
-	late   bool          // it has joined after the head
-	age    time.Duration // of the answer then
+	rounds  int
+	late    bool          // it has joined after the head
+	age     time.Duration // of the answer then
+	endless bool          // its answer goes on without an end
 }
 
 // maxRounds is how often a request waits for another's call before it makes its
@@ -190,7 +191,7 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	f := &flight{
 		key: cloned(c.key), group: g, q: c.q,
 		headed: make(chan struct{}), done: make(chan struct{}),
-		write: h.cache.store.Begin(c.key),
+		write: h.cache.store.Begin(c.key), born: time.Now(),
 	}
 	f.known = c.stale
 	if c.validates() {
@@ -199,6 +200,7 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	f.errand = h.newErrand(f, c)
 	f.asking = f.errand != nil
 	h.cache.listLocked(f)
+	h.air.addLocked(f)
 	h.flying.Add(1)
 	return f
 }

@@ -18,10 +18,12 @@ import (
 // the answer ended: nil says that it is whole. cancel is called with the cause
 // when the answer takes too long; late is too, if it is not nil, on a goroutine
 // of its own: the handler may not look at its context.
-func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseFunc, late func(error)) error {
+func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseFunc, late func(error)) (err error) {
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
+	r = s.leg.begin(r)
+	defer func() { s.leg.end(err) }()
 	stop := func(err error) {
 		cancel(err)
 		if late != nil {
@@ -37,7 +39,8 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 		s.idle = time.AfterFunc(forever, func() { stop(errIdle) }) // from the head on, see sink
 		defer s.idle.Stop()
 	}
-	err := h.protect(s, r)
+	err = coalesce.ErrGoexit // of which protect does not come back
+	err = h.protect(s, r)
 	if err == nil && r.Context().Err() != nil && !s.whole() {
 		err = context.Cause(r.Context()) // it has just given up, and returned
 	}
@@ -74,7 +77,7 @@ func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 // the log where the server writes what its handlers panic with.
 func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {
 	if h.o.Observer != nil {
-		h.o.Observer.Event(Event{Kind: EventPanicked, Request: r, Err: e})
+		h.event(Event{Kind: EventPanicked, Request: r, Err: e})
 		return
 	}
 	print := log.Printf

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
@@ -40,7 +39,7 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 		r.Header = make(http.Header)
 	}
 	q := h.policy.ReadRequest(r.Header)
-	key := responses.Key{Scheme: h.scheme(r), Host: r.Host, Target: target(r)}
+	key := h.key(r)
 	e.Key = keyText(key)
 	if h.o.Observe {
 		e.say("Observe mode is on: nothing is shared, stored or refused. This is what would become of it without.")

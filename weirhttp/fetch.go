@@ -51,7 +51,9 @@ func (f *flight) fly(ctx context.Context) {
 			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
 		}
 		t.sent = time.Now()
-		s := newSink(t, req.Method)
+		s := newSink(t, req.Method, leg{
+			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
+		})
 		t.sink = s
 		err = h.exchange(req, s, f.cancel, f.late)
 		if t.again && err == nil {
@@ -68,6 +70,7 @@ func (f *flight) fly(ctx context.Context) {
 // return.
 func (f *flight) late(err error) {
 	f.errand.late(err)
+	f.lose()
 	if f.fail(err) {
 		f.group.handler.failed(f.req, err)
 		return
@@ -160,6 +163,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	if isStream(header) {
 		t.resp.Storable, t.resp.Sharing, t.resp.Reason = false, rfc9111.Nobody, "event stream"
 		t.permit = h.stream(t.ctx, t.permit)
+		f.endless = true
 	}
 	if t.sink.fin && t.resp.Storable {
 		t.resp.Storable, t.resp.Reason = false, "close-delimited"

@@ -119,7 +119,8 @@ func TestFleetMemoryCap(t *testing.T) {
 		before := e.lines[1].Commands()
 		time.Sleep(time.Nanosecond)
 		has(t, b.get("/x"), "X-Call", "2")
-		if n := e.lines[1].Commands() - before; n != 2 { // and it settles
+		synctest.Wait() // it settles behind its answer
+		if n := e.lines[1].Commands() - before; n != 2 {
 			t.Errorf("after the cap it sent %d commands; want 2", n)
 		}
 		// One that still holds is used on, after one question.

@@ -34,12 +34,16 @@ type flight struct {
 	write  *responses.Write
 	errand *errand // in the fleet, or nil
 	cancel context.CancelCauseFunc
+	born   time.Time
 
 	// guarded by Cache.mu
+	older, younger *flight // in its Handler's air
+
 	listed  bool   // newcomers find it
 	turned  bool   // its head is being judged, or final: who joins judges for itself
 	over    bool   // its end is decided
 	ended   bool   // so has the call
+	lost    bool   // it was given up before its call has ended
 	pinned  bool   // the cache itself waits for it: a refresh
 	keeps   bool   // what it brings is to be stored
 	asking  bool   // the fleet is asked, there is no call yet
@@ -48,6 +52,9 @@ type flight struct {
 	waiting []*waiter    // before the head
 	asks    admit.Demand // of all that ever joined
 	place   *limit.Place // while it is queued for admission
+	// call is the context of the call, as a CallObserver has returned it. nil
+	// without one, or before.
+	call context.Context
 
 	// headed is closed once the head, or the failure, is final. The fields
 	// below are written before, and only read after.
@@ -60,6 +67,7 @@ type flight struct {
 	valid    *responses.Stored // the origin said that this holds
 	upstream int               // its status
 	queued   time.Duration
+	endless  bool // the answer goes on without an end
 	// Instead of a head: what the fleet had, whether that is what was here, why it
 	// is given though it is stale, whether f has waited for it; or that no answer is
 	// for those who wait.
@@ -142,7 +150,7 @@ func (f *flight) leave() {
 	lost := f.members == 0 && !f.pinned && !f.over && !f.goesOnLocked()
 	if lost {
 		h.cache.unlistLocked(f)
-		f.over = true
+		f.over, f.lost = true, true
 	}
 	h.cache.mu.Unlock()
 	if free && f.body != nil {
@@ -210,6 +218,7 @@ func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Bo
 
 	f.resp, f.header, f.body, f.length = resp, header, body, length
 	f.upstream = resp.Status
+	h.answered(resp.Status)
 	for _, w := range waiting {
 		w.released = !w.leader && (alone || !h.policy.MayShare(&resp, f.req.Header, w.header, w.q))
 		if !w.released {
@@ -267,6 +276,7 @@ func (f *flight) close() {
 	f.over, f.ended = true, true
 	free := f.members == 0
 	c.unlistLocked(f)
+	f.group.handler.air.removeLocked(f)
 	c.mu.Unlock()
 	if free && f.body != nil {
 		f.body.Release()

@@ -16,11 +16,18 @@ import (
 // then, it may not have the answer.
 func (c *call) follow(f *flight, w *waiter) {
 	h := c.h
-	if w != nil && !w.leader {
+	waits := w != nil && !w.leader
+	var since time.Time
+	if waits {
+		since = time.Now()
 		h.count.waiting.Add(1)
 		defer h.count.waiting.Add(-1)
 	}
-	if !c.awaitHead(f, w) {
+	there := c.awaitHead(f, w)
+	if waits {
+		c.waited(f, since, !there)
+	}
+	if !there {
 		c.gone()
 		return
 	}
@@ -104,6 +111,7 @@ func (c *call) share(f *flight, w *waiter) (r *stream.Reader, released bool) {
 
 // deliver answers c with what f brings, as it comes.
 func (c *call) deliver(f *flight, r *stream.Reader) {
+	c.endless = f.endless
 	if isError(f.resp.Status) && c.mayServeStale() {
 		c.serveStale(errStatus(f.resp.Status))
 		return

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
@@ -31,6 +32,7 @@ type Handler struct {
 	// ignores: the policy takes something out of requests.
 	ignores bool
 
+	began      time.Time       // see now
 	open       context.Context // until Close
 	close      context.CancelFunc
 	flying     sync.WaitGroup  // calls that no request owns
@@ -38,10 +40,16 @@ type Handler struct {
 	refreshes  context.Context // until StopRefreshing, or Close
 	rest       context.CancelFunc
 	background atomic.Int64 // of these, refreshes
+	air        air          // guarded by Cache.mu
 	count      counters
-	shadow     *shadow     // of observe mode, else nil
-	fleet      *membership // nil: its calls are not shared with other instances
-	joined     bool        // it is the Cache's because of this Handler
+	requests   inspect.Histogram
+	calls      inspect.Histogram
+	waits      inspect.Histogram
+	hot        *hotURLs     // nil: not asked for
+	told       CallObserver // Options.Observer if it is one, else nil
+	shadow     *shadow      // of observe mode, else nil
+	fleet      *membership  // nil: its calls are not shared with other instances
+	joined     bool         // it is the Cache's because of this Handler
 }
 
 // New returns a Handler before next. The error joins an *OptionError for every
@@ -58,6 +66,9 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0,
 	}
+	h.began = time.Now()
+	h.hot = newHotURLs(h, o.HotKeys)
+	h.told, _ = o.Observer.(CallObserver)
 	h.open, h.close = context.WithCancel(context.Background())
 	h.refreshes, h.rest = context.WithCancel(h.open)
 	h.vary = slices.Clone(o.Policy.Vary)
@@ -80,8 +91,9 @@ func New(next http.Handler, o Options) (*Handler, error) {
 
 // ServeHTTP answers r.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.Admit(w, r) {
-		h.ServeAdmitted(w, r)
+	came := h.now()
+	if h.admit(w, r, came) {
+		h.serve(w, r, came)
 	}
 }
 
@@ -89,24 +101,32 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // with ServeAdmitted it is ServeHTTP: for who has to do something in between, or
 // makes a request later than it was let in. In observe mode all are let in.
 func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) bool {
+	return h.o.Door == nil || h.admit(w, r, h.now())
+}
+
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, came time.Time) bool {
 	if h.o.Door == nil || h.o.Observe || h.atTheDoor(w, r) {
 		return true
 	}
 	h.count.requests.Add(1)
+	h.requests.Record(time.Since(came))
 	return false
 }
 
 // ServeAdmitted answers r without asking Options.Door.
-func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) {
-	h.count.requests.Add(1)
+func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.now()) }
+
+// serve answers r, which came then.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) {
+	turn := h.count.requests.Add(1)
 	if h.o.Observe {
-		h.observe(w, r)
+		h.observe(w, r, came, turn)
 		return
 	}
 	r = endToEnd(r)
 	q := h.policy.ReadRequest(r.Header)
 	if !concerns(r) || q.Upgrade || q.Streams || q.Expect {
-		h.pass(w, r, q)
+		h.pass(w, r, q, came, turn)
 		return
 	}
 	if h.ignores && h.policy.Forward(r.Header, true) {
@@ -114,20 +134,23 @@ func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) {
 		h.policy.Forward(r.Header, false)
 		q = h.policy.ReadRequest(r.Header)
 	}
-	key := responses.Key{Scheme: h.scheme(r), Host: r.Host, Target: target(r)}
-	s, u := h.find(key, r, q, time.Now())
+	key := h.key(r)
+	h.hot.asked(key, came, turn)
+	s, u := h.find(key, r, q, came)
 	switch {
 	case u.fresh:
 		h.hit(w, r, q, key, s, u)
 	case u.swr:
 		h.staleHit(w, r, q, key, s, u)
 	default:
-		h.miss(w, r, q, key, s, u.due)
+		h.miss(w, r, q, key, s, u.due, came)
+		return
 	}
+	h.requests.Record(time.Since(came))
 }
 
 // miss answers r, for which s is stored but of no use as it is, or nil.
-func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) {
+func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool, came time.Time) {
 	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(r)
@@ -136,7 +159,15 @@ func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		_, c.varied = h.cache.store.Vary(key)
 		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Get(key, r.Header) != nil
 	}
+	defer c.over(came)
 	c.run()
+}
+
+// over counts the time that c has taken, which came then.
+func (c *call) over(came time.Time) {
+	if !c.endless {
+		c.h.requests.Record(time.Since(came))
+	}
 }
 
 // concerns reports whether r concerns the cache: a GET or HEAD without a body.
@@ -144,6 +175,21 @@ func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 // something else than http.NoBody even so.
 func concerns(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
+}
+
+// now is the time by the monotonic clock alone, to read which takes half of what
+// time.Now does. What its wall clock says is that of New, gone on, which is of no
+// use where it meets another's: in a fleet, see due, it is the real one.
+func (h *Handler) now() time.Time {
+	if h.fleet != nil {
+		return time.Now()
+	}
+	return h.began.Add(time.Since(h.began))
+}
+
+// key returns what the answer to r is stored under.
+func (h *Handler) key(r *http.Request) responses.Key {
+	return responses.Key{Scheme: h.scheme(r), Host: r.Host, Target: target(r)}
 }
 
 func (h *Handler) scheme(r *http.Request) string {
@@ -217,7 +263,7 @@ func (h *Handler) atTheDoor(w http.ResponseWriter, r *http.Request) bool {
 
 func (h *Handler) event(e Event) {
 	if h.o.Observer != nil {
-		h.o.Observer.Event(e)
+		h.tell(func() { h.o.Observer.Event(e) })
 	}
 }
 
@@ -225,6 +271,14 @@ func (h *Handler) event(e Event) {
 func (h *Handler) failed(r *http.Request, err error) {
 	h.count.failed.Add(1)
 	h.event(Event{Kind: EventFailed, Request: r, Err: err})
+}
+
+// answered counts a call whose answer has that status. It is called before
+// anybody has the head.
+func (h *Handler) answered(status int) {
+	if status >= 500 {
+		h.count.serverErrors.Add(1)
+	}
 }
 
 // delayed counts the time that a call has waited for admission.

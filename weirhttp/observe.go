@@ -1,10 +1,12 @@
 package weirhttp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -76,14 +78,17 @@ func (s *shadow) stats() ObserveStats {
 }
 
 // observe hands r on as it is, and works out what would have become of it.
-func (h *Handler) observe(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time, turn uint64) {
 	s := h.shadow
 	if h.o.Door != nil && h.o.Door.Admit(r, make(http.Header)) != nil {
 		s.door.Add(1)
 	}
 	q := h.policy.ReadRequest(r.Header)
-	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now()}
+	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
+	defer o.over(came)
 	o.sum.SetSeed(s.seed)
+	key := h.hot.keyOf(r, o.endless)
+	h.hot.asked(key, came, turn)
 	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && !q.Streams && !q.Range && !q.Conditional && !q.NoStore {
 		o.place()
 	}
@@ -93,10 +98,20 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request) {
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
+	o.leg = leg{h: h, key: key, apart: o.endless, info: CallInfo{Request: r}}
+	o.err = errBroken // unless the handler returns; a panic goes its way
+	defer func() { o.leg.end(o.err) }()
 	returned := false
-	defer func() { o.end(returned) }() // a panic goes its way
-	h.next.ServeHTTP(o, r)
+	defer func() { o.end(returned) }()
+	h.next.ServeHTTP(o, o.leg.begin(r))
 	returned = true
+}
+
+// over counts the time that o has taken, which came then.
+func (o *observation) over(came time.Time) {
+	if !o.endless {
+		o.h.requests.Record(time.Since(came))
+	}
 }
 
 // wouldAdmit counts what would have become of a call at the limiter, and
@@ -135,7 +150,11 @@ type observation struct {
 	size   int64 // of the body
 	fin    bool  // its end is the connection's
 	sum    maphash.Hash
-	failed bool
+	failed error // of Fail
+
+	leg     leg
+	err     error // with which the answer has ended
+	endless bool
 }
 
 var _ exchange.Sink = (*observation)(nil)
@@ -149,7 +168,7 @@ func (o *observation) place() {
 		h.policy.Forward(o.asked.Header, false)
 		o.q = h.policy.ReadRequest(o.asked.Header)
 	}
-	o.key = responses.Key{Scheme: h.scheme(o.r), Host: o.r.Host, Target: target(o.r)}
+	o.key = h.key(o.r)
 	c := &call{h: h, r: o.asked, q: o.q, key: o.key}
 	if e, ok := s.stored.GetIfPresent(o.key); ok && !o.q.NoCache && e.resp.At(o.sent, o.q).Fresh &&
 		h.policy.MayShare(&e.resp, e.header, o.asked.Header, o.q) {
@@ -183,6 +202,8 @@ func (o *observation) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		o.status = status
+		o.leg.head(status)
+		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
 		o.headed()
 		if rw, ok := o.ResponseWriter.(ReceiptWriter); ok {
@@ -229,6 +250,20 @@ func (o *observation) Write(p []byte) (int, error) {
 	return o.ResponseWriter.Write(p)
 }
 
+// Hijack is [http.Hijacker]. What is said on the connection is not looked at.
+func (o *observation) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(o.ResponseWriter).Hijack()
+	if err == nil && o.status == 0 {
+		o.status = http.StatusSwitchingProtocols
+		o.leg.head(o.status)
+		o.endless = true
+		if o.leads != nil {
+			close(o.leads.head) // with nothing that could be shared
+		}
+	}
+	return conn, rw, err
+}
+
 // FlushError is for http.ResponseController.
 func (o *observation) FlushError() error {
 	if o.status == 0 {
@@ -242,10 +277,10 @@ func (o *observation) Flush() { _ = o.FlushError() }
 
 // Fail is of [exchange.Sink].
 func (o *observation) Fail(err error) {
-	if o.status != 0 || o.failed {
+	if o.status != 0 || o.failed != nil {
 		return
 	}
-	o.failed = true
+	o.failed = err
 	o.h.failed(o.r, err)
 	if o.r.Context().Err() == nil {
 		name := ""
@@ -261,10 +296,13 @@ func (o *observation) CloseDelimited() { o.fin = true }
 
 // end compares the answer with the one that would have been given.
 func (o *observation) end(returned bool) {
-	if returned && o.status == 0 && !o.failed {
+	if returned {
+		o.err = o.failed
+	}
+	if returned && o.status == 0 && o.failed == nil {
 		o.WriteHeader(http.StatusOK)
 	}
-	whole := returned && !o.failed
+	whole := returned && o.failed == nil
 	s, sum := o.h.shadow, o.sum.Sum64()
 	switch {
 	case o.hit != nil:

@@ -2,11 +2,13 @@ package weirhttp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -81,6 +83,13 @@ type Options struct {
 	// Gateway answers failures of the next handler (a panic, no answer) with
 	// 502 instead of 500.
 	Gateway bool
+	// Route is what Observers are told that it is; empty means Name.
+	Route string
+	// HotKeys is how many of the busiest keys Handler.HotKeys can tell, by traffic
+	// and by load time, at most MaxHotKeys. Each takes a few kilobytes. Of a target
+	// the first kilobyte counts, so that long ones take no more. Zero: none, at no
+	// cost.
+	HotKeys int
 	// Observer is told what happens, nil costs nothing.
 	Observer Observer
 }
@@ -113,6 +122,57 @@ const (
 	EventStale                         // a stale answer was given because of Err
 )
 
+// A CallObserver is an [Observer] that is also told of calls and of waits, as
+// traces want it. Its methods are called on the goroutines of calls and requests,
+// under no lock. They must be quick; a panic in one is swallowed. What no call is
+// made for, such as a hit or a refusal, is not told of.
+type CallObserver interface {
+	Observer
+
+	// CallStart is called before the next handler is, with the request that it
+	// gets: header is that request's own, and may be added to (a traceparent). The
+	// context that it returns is the call's; it must be ctx or derived from it.
+	CallStart(ctx context.Context, c CallInfo, header http.Header) context.Context
+
+	// CallEnd is called once for each CallStart, when the call has ended, its body
+	// too, with the context that CallStart returned, less its cancellation. A call
+	// that was given up has not ended before its handler returns.
+	CallEnd(ctx context.Context, c CallInfo, end CallEnd)
+
+	// Waited is called when a request has waited for another's call, with the
+	// request's context: before it is answered, and also if it is not by that call.
+	Waited(ctx context.Context, w Wait)
+}
+
+// CallInfo describes a call of the next handler.
+type CallInfo struct {
+	Route      string        // Options.Route
+	Request    *http.Request // the request that led to it; must not be changed or kept
+	Background bool          // a refresh
+}
+
+// CallEnd tells how a call ended.
+type CallEnd struct {
+	Start    time.Time
+	Headed   time.Duration // to the head of the answer, 0 without one
+	Duration time.Duration // to the end of the answer
+	Queued   time.Duration // before Start, waiting for admission
+	Status   int           // of the answer, 0 without one
+	Err      error
+}
+
+// Wait describes a request's wait for another's call, up to its head.
+type Wait struct {
+	Route    string // Options.Route
+	Start    time.Time
+	Duration time.Duration
+	Err      error // why the client left, or what the call failed with
+
+	// Call is the context that CallStart returned, so that a trace can link to it.
+	// It is nil if the call had not started.
+	Call context.Context
+}
+
 // Client tells who a client is, for a [Door]: an address.
 type Client func(*http.Request) netip.Addr
 
@@ -124,6 +184,7 @@ const (
 	DefaultWindow      = 4 << 20
 	DefaultRelearn     = 10 * time.Second
 	DefaultTimeout     = 60 * time.Second
+	MaxHotKeys         = hotkeys.Max
 	maxRefreshAhead    = 0.9
 )
 
@@ -150,6 +211,7 @@ func (o Options) Validate() error {
 	check(o.Window >= 0, "Window", o.Window, duration)
 	check(o.RefreshAhead >= 0 && o.RefreshAhead <= maxRefreshAhead, "RefreshAhead", o.RefreshAhead, "from 0 to 0.9")
 	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
+	check(o.HotKeys >= 0 && o.HotKeys <= MaxHotKeys, "HotKeys", o.HotKeys, "from 0 to 10000")
 	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
 	return errors.Join(append(faults, o.Fleet.Validate())...)
 }
@@ -167,6 +229,7 @@ func printable(s string) bool {
 func (o Options) withDefaults() (Options, error) {
 	var err error
 	o.Name = cmp.Or(o.Name, "weir")
+	o.Route = cmp.Or(o.Route, o.Name)
 	if o.Cache == nil {
 		if o.Cache, err = NewCache(DefaultCacheBytes); err != nil {
 			return o, err

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coalesce "github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
@@ -19,17 +20,20 @@ var _ exchange.Sink = (*passage)(nil)
 // pass hands r to the next handler as it is, under the limits: it concerns no
 // cache. Upgrades and event streams are counted apart from calls, as they are
 // held for long (H14).
-func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request) {
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request, came time.Time, turn uint64) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	c := &call{h: h, w: w, r: r, q: q}
+	c := &call{h: h, w: w, r: r, q: q, endless: q.Upgrade || q.Streams}
+	defer c.over(came)
+	key := h.hot.keyOf(r, c.endless)
+	h.hot.asked(key, came, turn)
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(r)
 	} else {
 		c.demand.Priority = limit.PriorityOf(ctx)
 	}
 	limiter := h.o.Limiter
-	if q.Upgrade || q.Streams {
+	if c.endless {
 		limiter = h.o.Streams
 		h.count.streams.Add(1)
 		defer h.count.streams.Add(-1)
@@ -44,6 +48,10 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
+	p.leg = leg{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
+	r = p.leg.begin(r.WithContext(ctx))
+	p.final = coalesce.ErrGoexit // of which the handler does not come back
+	defer func() { p.leg.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
 	if limiter == h.o.Streams {
 		wait, late = h.o.IdleTimeout, errIdle
@@ -61,7 +69,6 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		p.idle = time.AfterFunc(forever, func() { cancel(errIdle) }) // from the head on
 		defer p.idle.Stop()
 	}
-	r = r.WithContext(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = upload{r.Body, p}
 	}
@@ -83,6 +90,8 @@ type passage struct {
 	idle   *time.Timer // bounds the time without progress after it, nil without
 	status int         // of the final answer
 	err    error       // of Fail
+	leg    leg
+	final  error       // with which the answer has ended
 	headed atomic.Bool // the head has been written
 	// answered: so has it, or the connection was taken over.
 	answered atomic.Bool
@@ -126,6 +135,7 @@ func (p *passage) WriteHeader(status int) {
 	}
 	p.status = status
 	p.answered.Store(true)
+	p.leg.head(status)
 	p.c.receipt.UpstreamStatus = status
 	if p.timer != nil {
 		p.timer.Stop()
@@ -141,6 +151,7 @@ func (p *passage) WriteHeader(status int) {
 	}
 	if isStream(p.Header()) && !p.c.q.Streams {
 		p.permit = p.h.stream(p.ctx, p.permit)
+		p.c.endless = true
 	}
 	if status == http.StatusSwitchingProtocols {
 		p.c.report(OutcomePass)
@@ -171,6 +182,8 @@ func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil && p.status == 0 {
 		p.status = http.StatusSwitchingProtocols
 		p.answered.Store(true)
+		p.leg.head(p.status)
+		p.c.endless = true
 		if p.timer != nil {
 			p.timer.Stop()
 		}
@@ -223,6 +236,7 @@ func (p *passage) end(err error) {
 	if p.ctx.Err() != nil && (err != nil || !p.whole()) {
 		err = context.Cause(p.ctx) // the handler may just have given up, and returned
 	}
+	p.final = err
 	switch {
 	case err == nil && p.status == 0:
 		p.WriteHeader(http.StatusOK)

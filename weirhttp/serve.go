@@ -21,7 +21,8 @@ type use struct {
 }
 
 // find returns what is stored for r, of which q was read, and how it may be
-// used; nil if there is nothing that r may see (H3).
+// used; nil if there is nothing that r may see (H3). now is of
+// Handler.now or of time.Now.
 func (h *Handler) find(key responses.Key, r *http.Request, q rfc9111.Request, now time.Time) (*responses.Stored, use) {
 	if h.o.NoStore || q.NoStore {
 		return nil, use{}
@@ -183,6 +184,7 @@ func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 func (c *call) serveStale(err error) {
 	st := c.standing()
 	c.h.count.stale.Add(1)
+	c.h.count.staleOnError.Add(1)
 	c.h.event(Event{Kind: EventStale, Request: c.r, Err: err})
 	c.receipt.Err, c.receipt.TTL = err, st.TTL
 	c.fill(c.stale, st)

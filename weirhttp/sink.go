@@ -32,6 +32,7 @@ type receiver interface {
 type sink struct {
 	to     receiver
 	method string
+	leg    leg
 
 	header  http.Header
 	fixed   http.Header // what it was at WriteHeader: the head of the answer
@@ -49,8 +50,8 @@ type sink struct {
 	got  *time.Timer // ends the call when there is no head in time
 }
 
-func newSink(to receiver, method string) *sink {
-	return &sink{to: to, method: method, header: make(http.Header), length: -1}
+func newSink(to receiver, method string, l leg) *sink {
+	return &sink{to: to, method: method, leg: l, header: make(http.Header), length: -1}
 }
 
 // Header returns the fields of the answer, and then its trailers.
@@ -82,6 +83,7 @@ func (s *sink) handOn() {
 		return
 	}
 	s.headed = true
+	s.leg.head(s.status)
 	if s.got != nil {
 		s.got.Stop()
 	}

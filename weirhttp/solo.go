@@ -61,7 +61,9 @@ func (c *call) solo() {
 			req.Header = req.Header.Clone()
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
 		}
-		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method)
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, leg{
+			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
+		})
 		err = h.exchange(req, s.sink, cancel, nil)
 		if s.again && err == nil {
 			s.conditional = false
@@ -98,6 +100,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 	if isStream(header) {
 		s.resp.Storable, s.resp.Reason = false, "event stream"
 		s.permit = h.stream(s.ctx, s.permit)
+		c.endless = true
 	}
 	if c.r.Method == http.MethodGet && !c.q.Range && !c.q.Conditional {
 		h.cache.lessons.learn(c.key, &s.resp, now, h.o.Relearn)

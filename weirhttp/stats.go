@@ -16,16 +16,26 @@ type Stats struct {
 	// Calls avoided, by kind.
 	Hits      uint64 `json:"hits"`      // fresh
 	Stale     uint64 `json:"stale"`     // while revalidating, on an error, or offline
-	Shed      uint64 `json:"shed"`      // of Stale, those given because of overload
 	Joined    uint64 `json:"joined"`    // another's call answered
 	Validated uint64 `json:"validated"` // the origin was asked, and sent no body
 	Fleet     uint64 `json:"fleet"`     // of Hits and Stale, those that another instance had fetched
+
+	// StaleOnError are those of Stale that stand in place of an error: a call has
+	// failed, or was answered with a status of RFC 5861, here or in another
+	// instance, or a limit has refused it. What is stale while it is revalidated
+	// is not among them.
+	StaleOnError uint64 `json:"stale_on_error"`
+	Shed         uint64 `json:"shed"` // of StaleOnError, those given because of overload
 
 	Calls     uint64 `json:"calls"`     // of the next handler
 	Refreshes uint64 `json:"refreshes"` // of these, in the background
 	Failed    uint64 `json:"failed"`    // of these, without an answer
 	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body
 	Abandoned uint64 `json:"abandoned"` // of these, cancelled as nobody was left
+
+	// ServerErrors are the Calls whose answer had a status of 500 or more. None of
+	// them is among Failed; one that broke off after its head is in Broken too.
+	ServerErrors uint64 `json:"server_errors"`
 
 	Released uint64 `json:"released"` // waited for a call whose answer could not be shared with them
 	Left     uint64 `json:"left"`     // clients that went away before their answer
@@ -40,6 +50,7 @@ type Stats struct {
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that wait for another's call now
 	Streams  int `json:"streams"`   // upgrades and event streams now
+	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.Flights
 
 	Observed ObserveStats `json:"observed"`
 }
@@ -112,7 +123,7 @@ type counters struct {
 	requests, hits, stale, shed, joined, validated atomic.Uint64
 	calls, refreshes, failed, broken, abandoned    atomic.Uint64
 	released, left, lagged, door, refused, queued  atomic.Uint64
-	fleet                                          atomic.Uint64
+	fleet, serverErrors, staleOnError              atomic.Uint64
 	waited                                         atomic.Int64 // ns
 	inFlight, waiting, streams                     atomic.Int64
 }
@@ -125,11 +136,15 @@ func (h *Handler) Stats() Stats {
 		Joined: c.joined.Load(), Validated: c.validated.Load(), Fleet: c.fleet.Load(),
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
+		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), Lagged: c.lagged.Load(),
 		Door: c.door.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
 	}
+	h.cache.mu.Lock()
+	s.Flights = h.air.n
+	h.cache.mu.Unlock()
 	if h.shadow != nil {
 		s.Observed = h.shadow.stats()
 	}

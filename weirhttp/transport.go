@@ -108,15 +108,20 @@ func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 	}
 	h.count.requests.Add(1)
 	h.count.calls.Add(1)
-	resp, err := t.base.RoundTrip(r)
+	l := leg{h: h, apart: true, info: CallInfo{Request: r}}
+	resp, err := t.base.RoundTrip(l.begin(r))
 	if err != nil {
 		permit.Release(limit.Ignored)
+		l.end(err)
 		return nil, err
 	}
+	l.head(resp.StatusCode)
+	resp.Request = r
 	h.count.streams.Add(1)
 	done := sync.OnceFunc(func() {
 		h.count.streams.Add(-1)
 		permit.Release(limit.Success)
+		l.end(nil)
 	})
 	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &upgraded{rw, done}

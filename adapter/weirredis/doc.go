@@ -1,5 +1,5 @@
-// Package weirredis is a [fleet.Tier] and a [fleet.Meter] on Redis 7 or newer,
-// or Valkey: one server, a Cluster, or a master that Sentinels watch.
+// Package weirredis is a [fleet.Tier], a [fleet.Meter] and a [fleet.Roster] on
+// Redis 7 or newer, or Valkey: one server, a Cluster, or a master that Sentinels watch.
 //
 //	tier, err := weirredis.New(ctx, weirredis.Options{Addresses: []string{"127.0.0.1:6379"}})
 //
@@ -23,7 +23,9 @@
 // has the last fence, and lives ten minutes longer than the entry, the lease and
 // the cooling. A load that ends later than that is refused, as is one whose
 // state was lost. Names may be any bytes; to see them in redis-cli, they are
-// escaped as in URLs: weir:e:{users/jane%20doe}.
+// escaped as in URLs: weir:e:{users/jane%20doe}. Instances that have announced
+// themselves are one hash for a Prefix, weir:i:{|}, which goes with the last of
+// them.
 //
 // A user of the engine needs these rights, with the Prefix in place of weir:
 //

@@ -18,6 +18,7 @@ import (
 //	weir:p:{namespace/name}:l:17       push: released
 //	weir:t:{|namespace}                notes of invalidations by tag
 //	weir:p:{|namespace}:t:17:tag       push: tagged, with the number
+//	weir:i:{|}                         instances that have announced themselves
 //
 // Names are any bytes. What could be taken for a part of the frame, and what is
 // not printable, is written as %XX, so that no two names look alike. A namespace

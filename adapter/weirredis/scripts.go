@@ -31,6 +31,12 @@ var invalidateLua string
 //go:embed lua/take.lua
 var takeLua string
 
+//go:embed lua/announce.lua
+var announceLua string
+
+//go:embed lua/instances.lua
+var instancesLua string
+
 // The scripts, one for each operation.
 var (
 	acquireScript    = newScript(acquireLua)
@@ -39,6 +45,8 @@ var (
 	writeScript      = newScript(writeLua)
 	invalidateScript = newScript(invalidateLua)
 	takeScript       = newScript(takeLua)
+	announceScript   = newScript(announceLua)
+	instancesScript  = newScript(instancesLua)
 )
 
 // A script is run by its hash, and sent whole to a server that does not know it.

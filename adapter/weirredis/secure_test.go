@@ -106,6 +106,15 @@ func everything(t *testing.T, tier *weirredis.Tier) {
 	if got, err := tier.Take(t.Context(), key("k"), fleet.Rate{Permits: 1, Per: time.Hour, Burst: 2}, 3); err != nil || got.Permits != 2 {
 		t.Errorf("Take = %+v, %v; want 2", got, err)
 	}
+	if err := tier.Announce(t.Context(), fleet.Instance{ID: "a"}, time.Minute); err != nil {
+		t.Errorf("Announce = %v; want nil", err)
+	}
+	if all, err := tier.Instances(t.Context()); err != nil || len(all) != 1 || all[0].ID != "a" {
+		t.Errorf("Instances = %+v, %v; want a", all, err)
+	}
+	if err := tier.Withdraw(t.Context(), "a"); err != nil {
+		t.Errorf("Withdraw = %v; want nil", err)
+	}
 }
 
 // Credentials are asked for each connection, so they can change.

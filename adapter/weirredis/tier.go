@@ -16,8 +16,9 @@ type Tier struct {
 }
 
 var (
-	_ fleet.Tier  = (*Tier)(nil)
-	_ fleet.Meter = (*Tier)(nil)
+	_ fleet.Tier   = (*Tier)(nil)
+	_ fleet.Meter  = (*Tier)(nil)
+	_ fleet.Roster = (*Tier)(nil)
 )
 
 // New returns a Tier. It waits for the first connection, at most DialTimeout; if

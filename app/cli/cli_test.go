@@ -90,7 +90,7 @@ func TestHelp(t *testing.T) {
 			"--keys", "1 to 4096", "32 by default",
 			"--postgres", "postgres://user:password@host:port/database",
 			"--rows", "1000 to 100000000", "1000000 by default",
-			"--json", "Exit code",
+			"--json", "--admin", "127.0.0.1:0 by default", "--keep", "web console", "Exit code",
 		}},
 	} {
 		s := newSession()
@@ -126,6 +126,12 @@ func TestWrongUsage(t *testing.T) {
 		{"fewer rows than keys", "demo --rows 1000 --keys 1001", []string{"weir demo: --rows=1000: want at least one for each of the 1001 keys"}},
 		{"no URL", "demo --postgres me:s3cret@db", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
 		{"empty URL", "demo --postgres=", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
+		{"console off loopback", "demo --admin 0.0.0.0:9090", []string{"weir demo: --admin=0.0.0.0:9090: want an address on loopback such as 127.0.0.1:9090: the console of a demo asks nobody for a token"}},
+		{"console on every address", "demo --admin :9090", []string{"weir demo: --admin=:9090: want an address on loopback"}},
+		{"console at a name", "demo --admin db.example:80", []string{"weir demo: --admin=db.example:80: want an address on loopback"}},
+		{"console without a port", "demo --admin 127.0.0.1", []string{"weir demo: --admin=127.0.0.1: want host:port such as 127.0.0.1:9090, or off"}},
+		{"console at no port", "demo --admin 127.0.0.1:99999", []string{"weir demo: --admin=127.0.0.1:99999: want host:port"}},
+		{"keep what", "demo --keep --admin off", []string{"weir demo: --keep=true: want an --admin that is not off"}},
 		{"all at once", "demo --duration=1h --clients=-1 --keys=4k --rows=10 --postgres=x:s3cret@y", []string{
 			"weir demo: --duration=1h: want a time such as 4s, 500ms to 10m",
 			"weir demo: --clients=-1: want a whole number, 1 to 10000",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -52,12 +53,16 @@ type demoCmd struct {
 	Postgres *string `placeholder:"URL" help:"Aggregate a table in this PostgreSQL, postgres://user:password@host:port/database, in place of rendering. The password may come from PGPASSWORD."`
 	Rows     string  `default:"1000000" placeholder:"N" help:"Rows of that table, which is generated in a schema of its own and dropped at the end (${rows})."`
 	Gateway  bool    `help:"Protect the service from outside, by weir's gateway before it, in place of a Guard in its code."`
+	Admin    string  `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where to serve the web console meanwhile: host:port on loopback, since it asks nobody who they are; port 0 is a free one, and off is no console."`
+	Keep     bool    `help:"After the report, keep the console, and the last level under a gentle load, until an interrupt."`
 	JSON     bool    `name:"json" help:"Write one JSON object, with an array of levels in it, to standard output."`
 }
 
 // Help is the longer part of weir demo --help.
 func (demoCmd) Help() string {
 	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients ask it for tiles as fast as they are answered, and every answer is checked. That is done five times, each time cold and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission.
+
+The levels can be watched meanwhile in a web console, whose address comes first on standard error. With --keep it stays after the report, and so does the last level, until Ctrl-C or SIGTERM.
 
 Keys follow a Zipf law with exponent %v, as traffic mostly does: few keys have most of the requests.
 
@@ -66,10 +71,11 @@ Examples:
     weir demo                              # half a minute
     weir demo --clients 500 --duration 10s
     weir demo --gateway                    # the same, with no change to the service
+    weir demo --keep --admin 127.0.0.1:9090
     weir demo --json | jq '.levels[] | {name, requests_per_s}'
     weir demo --postgres postgres://me@localhost/mydb
 
-Exit code: 0 done; 1 failed or interrupted; 2 wrong usage.`, demo.TTL, demo.Skew)
+Exit code: 0 done, with --keep also after the interrupt that ends it; 1 failed or interrupted; 2 wrong usage.`, demo.TTL, demo.Skew)
 }
 
 // A demoPlan is a command line of weir demo that has been read.
@@ -77,6 +83,23 @@ type demoPlan struct {
 	duration            time.Duration
 	clients, keys, rows int
 	server              *pgtable.Server // nil: render tiles
+	admin               string          // empty: no console
+}
+
+// noAdmin is --admin for no console.
+const noAdmin = "off"
+
+// notLoopback says what is wrong with an address to listen at, if nobody else's
+// machine is to reach it; "" means nothing.
+func notLoopback(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
+		return "host:port such as 127.0.0.1:9090, or off"
+	}
+	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" {
+		return "an address on loopback such as 127.0.0.1:" + port + ": the console of a demo asks nobody for a token"
+	}
+	return ""
 }
 
 // plan reads the flags, and says all that is wrong with them.
@@ -99,6 +122,14 @@ func (c *demoCmd) plan() (demoPlan, error) {
 		}
 		p.server = &server
 	}
+	if c.Admin != noAdmin {
+		p.admin = c.Admin
+		if why := notLoopback(c.Admin); why != "" {
+			f.Add("admin", c.Admin, why)
+		}
+	} else if c.Keep {
+		f.Add("keep", "true", "an --admin that is not off: without a console there is nothing to see")
+	}
 	if len(f) > 0 {
 		return demoPlan{}, &command.UsageError{Command: "weir demo", Faults: f}
 	}
@@ -106,7 +137,7 @@ func (c *demoCmd) plan() (demoPlan, error) {
 }
 
 // Run is the command. The report is written last, when there is nothing left
-// to clean up.
+// to clean up, or with --keep, before that.
 func (c *demoCmd) Run(r *command.Run) error {
 	p, err := c.plan()
 	if err != nil {
@@ -114,30 +145,80 @@ func (c *demoCmd) Run(r *command.Run) error {
 	}
 	progress := r.Progress()
 	defer progress.Close()
+	door, err := p.door() // early, in case it cannot be had
+	if err != nil {
+		return err
+	}
+	if door != nil {
+		defer door.Close()
+	}
 
 	started := time.Now().UTC()
 	src, work, drop, err := p.source(r, progress)
 	if err != nil {
 		return err
 	}
-	res, err := demo.Run(r.Context, demo.Config{
-		Source:   src,
-		Clients:  p.clients,
-		Keys:     p.keys,
-		Duration: p.duration,
-		Seed:     seed,
-		Gateway:  c.Gateway,
-		Progress: progress,
-	})
+	report := func(res demo.Result) error {
+		progress.Close()
+		return c.write(r, p.report(c.Gateway, started, work, res))
+	}
+	config := demo.Config{
+		Source: src, Clients: p.clients, Keys: p.keys, Duration: p.duration, Seed: seed,
+		Gateway: c.Gateway, Progress: progress,
+	}
+	var kept bool
+	if c.Keep {
+		config.After = func(res demo.Result) error {
+			kept = true
+			return errors.Join(report(res), keep(r))
+		}
+	}
+	res, err := watched(r, door, config)
 	dropErr := drop()
-	if err == nil {
+	if err == nil && !kept {
 		err = context.Cause(r.Context) // the signal came last, and was heard all the same
 	}
-	if err != nil {
+	if err != nil || kept {
 		return errors.Join(err, dropErr)
 	}
-	progress.Close()
-	return errors.Join(dropErr, c.write(r, p.report(c.Gateway, started, work, res)))
+	return errors.Join(dropErr, report(res))
+}
+
+// door opens the web console's listener; nil: there is no console.
+func (p demoPlan) door() (net.Listener, error) {
+	if p.admin == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", p.admin)
+	if err != nil {
+		return nil, fmt.Errorf("open the web console: %w", err)
+	}
+	return l, nil
+}
+
+// watched runs the demo, with the web console over it if there is a listener.
+func watched(r *command.Run, door net.Listener, config demo.Config) (demo.Result, error) {
+	if door == nil {
+		return demo.Run(r.Context, config)
+	}
+	config.Board = demo.NewBoard()
+	console, err := demo.OpenConsole(door, config.Board)
+	if err != nil {
+		return demo.Result{}, fmt.Errorf("open the web console: %w", err)
+	}
+	fmt.Fprintln(r.Stderr, "web console: "+console.URL)
+	res, err := demo.Run(r.Context, config)
+	return res, errors.Join(err, console.Close())
+}
+
+// keep waits for the signal that ends what goes on.
+func keep(r *command.Run) error {
+	if context.Cause(r.Context) != nil {
+		return nil
+	}
+	fmt.Fprintln(r.Stderr, "the last level goes on under a gentle load: see the web console; Ctrl-C ends it")
+	<-r.Context.Done()
+	return nil
 }
 
 // write writes the report to standard output.

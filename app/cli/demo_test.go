@@ -26,6 +26,10 @@ func TestDemoJSON(t *testing.T) {
 		t.Fatalf("exit code %d; want %d; stderr: %s", code, command.ExitOK, s.stderr.String())
 	}
 	checkJSON(t, s, "tile")
+	if first, _, _ := strings.Cut(s.stderr.String(), "\n"); !consoleLine.MatchString(first) {
+		t.Errorf("stderr begins with %q; want the address of the web console", first)
+	}
+	unreachable(t, s)
 }
 
 func checkJSON(t *testing.T, s *session, source string) {

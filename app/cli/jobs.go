@@ -186,7 +186,7 @@ type jobsQueuesCmd struct {
 
 // Help is the longer part of weir jobs queues --help.
 func (jobsQueuesCmd) Help() string {
-	return `waiting have not been taken by a worker: if they grow, there are too few workers, or none. taken run, wait for their next attempt, or are delayed.`
+	return `waiting have not been taken by a worker: if they grow, there are too few workers, or none; oldest is how long the oldest of them has waited. taken run, wait for their next attempt, or are delayed. dead have failed all their attempts: see weir jobs dead.`
 }
 
 // Run is the command.

@@ -242,13 +242,20 @@ func TestJobsDeadAndQueues(t *testing.T) {
 			t.Errorf("%s: dead wrote\n%s\nwant\n%s", name, got, want)
 		}
 		s = weirJobs(t, way, command.ExitOK, "queues")
-		want = "queue waiting taken\nmail 0 2\nreports 2 0\n"
-		if got := words(s.stdout.String()); got != words(want) {
+		want = "queue waiting oldest taken dead\nmail 0 - 2 1\nreports 2 NOW 0 0\n"
+		if got := m.tame(s.stdout.String()); got != words(want) {
 			t.Errorf("%s: queues wrote\n%s\nwant\n%s", name, got, want)
 		}
 		var page jobsctl.QueuePage
 		decode(t, weirJobs(t, way, command.ExitOK, "queues", "--json").stdout.String(), &page)
-		if len(page.Queues) != 2 || page.Queues[1] != (jobs.QueueStatus{Queue: "reports", Waiting: 2}) {
+		if len(page.Queues) != 2 || page.Queues[0] != (jobs.QueueStatus{Queue: "mail", Taken: 2, Dead: 1}) {
+			t.Fatalf("%s: queues --json wrote %+v", name, page)
+		}
+		reports := page.Queues[1]
+		if age := reports.Oldest; age <= 0 || age > time.Minute {
+			t.Errorf("%s: the oldest of reports has waited %v; want some time of this test", name, age)
+		}
+		if reports.Oldest = 0; reports != (jobs.QueueStatus{Queue: "reports", Waiting: 2}) {
 			t.Errorf("%s: queues --json wrote %+v", name, page)
 		}
 	}

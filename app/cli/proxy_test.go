@@ -52,6 +52,7 @@ routes:
   listens    http://0.0.0.0:8080                                                    HTTP/1.1 and HTTP/2
              http://127.0.0.1:8081                                                  HTTP/1.1, behind the PROXY protocol
   admin      http://127.0.0.1:9090                                                  this machine only
+  console    http://127.0.0.1:9090/console/                                         keys are digests
   upstreams  shop: http://10.0.0.1:3000, http://10.0.0.2:3000 and 2 more            1 call at once, 1024 may wait
              reports: http://10.0.0.9:3000                                          256 calls at once, 1024 may wait
   routes     reports: GET,HEAD reports.example/daily → reports                      coalesces, caches

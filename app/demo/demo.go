@@ -40,6 +40,13 @@ type Config struct {
 	// place of a Guard within.
 	Gateway  bool
 	Progress Progress
+
+	// Board shows the levels as they run; nil: nobody looks.
+	Board *Board
+	// After is called with the Result while the last level still stands, under a
+	// gentle load that goes on until After returns, or ctx ends. Its error is
+	// Run's. Nil: the last level ends like all others.
+	After func(Result) error
 }
 
 // A Progress is told of the steps as they begin and end.
@@ -69,14 +76,22 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		all = gatewayLevels()
 	}
 	for i, l := range all {
-		done, err := c.run(ctx, fmt.Sprintf("level %d of %d, %s", i+1, len(all), l.name), l, right)
+		err := c.run(ctx, place{i + 1, len(all)}, l, right, func(done report.Level) error {
+			res.Levels = append(res.Levels, done)
+			if c.After == nil || i < len(all)-1 {
+				return nil
+			}
+			return c.After(res)
+		})
 		if err != nil {
 			return Result{}, err
 		}
-		res.Levels = append(res.Levels, done)
 	}
 	return res, nil
 }
+
+// A place is that of a level among all, from 1.
+type place struct{ number, of int }
 
 // prepare calls the source once for each key, and so learns the right answers
 // and the price of one.
@@ -113,36 +128,26 @@ func prepare(ctx context.Context, c Config) (*references, time.Duration, error) 
 	return right, call, nil
 }
 
-// run runs one level, from a cold start to the last trace of it.
-func (c Config) run(ctx context.Context, step string, l level, right *references) (_ report.Level, err error) {
+// run runs one level, from a cold start to the last trace of it. Before that
+// goes, then is called with what was measured.
+func (c Config) run(ctx context.Context, at place, l level, right *references, then func(report.Level) error) (err error) {
 	var meter source.Meter
-	answer, closeGuard, err := l.start(c.Source, &meter)
+	stage, err := c.stage(ctx, fmt.Sprintf("%d %s", at.number, l.name), l, &meter)
 	if err != nil {
-		return report.Level{}, err
+		return err
 	}
-	service, err := serve(answer, c.Keys, c.Source.ContentType())
-	if err != nil {
-		return report.Level{}, err
-	}
-	base, closeFront := service.base, func(context.Context) error { return nil }
-	if l.front != nil {
-		front, err := startFront(*l.front, service.base)
-		if err != nil {
-			return report.Level{}, errors.Join(err, service.close(ctx), closeGuard(ctx))
-		}
-		base, closeFront = front.base, front.close
-	}
-	clients := newClients(c.Clients, c.Seed, base, right)
+	clients := newClients(c.Clients, c.Seed, stage.base, right)
 	defer func() {
 		clients.close()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		err = errors.Join(err, closeFront(ctx), service.close(ctx), closeGuard(ctx))
+		err = errors.Join(err, stage.close(ctx))
+		c.Board.freeze(stage.unit)
 	}()
 
 	loop := load.New(c.Clients, c.Duration, clients.ask)
 	start := time.Now()
-	c.Progress.Start(step, func() string {
+	c.Progress.Start(fmt.Sprintf("level %d of %d, %s", at.number, at.of, l.name), func() string {
 		if past := time.Since(start); past < c.Duration {
 			return fmt.Sprintf("%.1fs of %v, %d answers", past.Seconds(), c.Duration, loop.Answered())
 		}
@@ -150,14 +155,17 @@ func (c Config) run(ctx context.Context, step string, l level, right *references
 	})
 	r, err := loop.Run(ctx)
 	if err != nil {
-		return report.Level{}, err
+		return err
 	}
-	if n := clients.wrong.Load(); n > 0 {
-		return report.Level{}, fmt.Errorf("level %s: %d of %d answers were not their key's", l.name, n, r.Requests)
+	if err := clients.mistakes(); err != nil {
+		return fmt.Errorf("level %s: %w", l.name, err)
 	}
 	out := summary(l, r, meter.Count())
 	c.Progress.Done(fmt.Sprintf("%d requests, %d calls at the source", out.Requests, out.Calls))
-	return out, nil
+	if c.After == nil || at.number < at.of {
+		return then(out)
+	}
+	return clients.humWhile(ctx, func() error { return then(out) })
 }
 
 func summary(l level, r load.Result, at source.Count) report.Level {

@@ -19,6 +19,7 @@ import (
 // A front is a gateway before a service, on a loopback port of its own. Its
 // goroutines start in startFront; close stops them and waits.
 type front struct {
+	config  gateway.Config
 	gateway *gateway.Gateway
 	server  http.Server
 	base    string // http://127.0.0.1:port
@@ -38,7 +39,7 @@ func gatewayLevels() []level {
 	}
 	all := levels() // what each adds is the same
 	return []level{
-		{name: all[0].name, adds: "every request goes to the service, which calls the source"},
+		{name: all[0].name, adds: "every request goes to the service, which calls the source", kind: kindRoute},
 		{name: all[1].name, adds: all[1].adds, front: &fronted{route: coalescing}},
 		{name: all[2].name, adds: all[2].adds, front: &fronted{route: cache}},
 		{name: all[3].name, adds: all[3].adds, front: &fronted{route: ahead}},
@@ -53,12 +54,21 @@ type fronted struct {
 	route    gateway.Route
 }
 
-// startFront starts a gateway before the service at base.
-func startFront(f fronted, base string) (*front, error) {
+// What the parts of a level's gateway are called. On a Board they have the
+// level's name.
+const (
+	upstreamName = "service"
+	routeName    = "all"
+)
+
+// startFront starts a gateway before the service at base, that knows its hot
+// keys.
+func startFront(f fronted, base string, hotKeys int) (*front, error) {
 	u, r := f.upstream, f.route
-	u.Name, u.Servers = "service", []string{base}
-	r.Name = "all"
-	g, err := gateway.New(gateway.Config{Upstreams: []gateway.Upstream{u}, Routes: []gateway.Route{r}})
+	u.Name, u.Servers = upstreamName, []string{base}
+	r.Name, r.HotKeys = routeName, hotKeys
+	c := gateway.Config{Upstreams: []gateway.Upstream{u}, Routes: []gateway.Route{r}}
+	g, err := gateway.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
@@ -66,7 +76,7 @@ func startFront(f fronted, base string) (*front, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway: %w", err), g.Close(context.Background()))
 	}
-	t := &front{gateway: g, base: "http://" + l.Addr().String()}
+	t := &front{config: c, gateway: g, base: "http://" + l.Addr().String()}
 	t.server = http.Server{Handler: g, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	t.serving.Go(func() {
 		_ = t.server.Serve(l) // ErrServerClosed, or the clients fail and say so

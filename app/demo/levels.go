@@ -2,12 +2,14 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/app/demo/source"
+	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -39,6 +41,8 @@ type level struct {
 	guarded func() (weir.Options, error)
 	// front is the gateway before the service, nil without one.
 	front *fronted
+	// kind is that of its unit where there is neither.
+	kind string
 }
 
 // levels returns the demo's, in the order in which they build on each other.
@@ -53,7 +57,7 @@ func levels() []level {
 	ahead.StaleWhileRevalidate = StaleWindow
 
 	return []level{
-		{name: "unprotected", adds: "every request calls the source"},
+		{name: "unprotected", adds: "every request calls the source", kind: kindGuard},
 		{name: "coalescing", adds: "requests for the same key at the same time share one call", guarded: fixed(coalescing)},
 		{name: "+ cache", adds: fmt.Sprintf("an answer is kept for %v", TTL), guarded: fixed(cache)},
 		{name: "+ refresh-ahead", adds: fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
@@ -79,20 +83,26 @@ func fixed(o weir.Options) func() (weir.Options, error) {
 // An answerer gives the answer of a key, by a call at the source or without.
 type answerer func(ctx context.Context, key int) ([]byte, error)
 
-// start makes the level's own Guard around src. What it returns to close the
-// Guard waits for the loads that still run.
-func (l level) start(src source.Source, m *source.Meter) (answerer, func(context.Context) error, error) {
+// start makes the level's own Guard around src, called unit, that knows its hot
+// keys. What it returns to close the Guard waits for the loads that still run.
+func (l level) start(src source.Source, m *source.Meter, unit string, hotKeys int) (answerer, func(context.Context) error, console.Source, error) {
 	load := func(ctx context.Context, key int) ([]byte, error) { return src.Load(ctx, key, m) }
 	if l.guarded == nil {
-		return load, func(context.Context) error { return nil }, nil
+		b := &bare{unit: unit, kind: l.kind, load: load}
+		return b.get, func(context.Context) error { return nil }, b, nil
 	}
 	o, err := l.guarded()
 	if err != nil {
-		return nil, nil, fmt.Errorf("level %s: %w", l.name, err)
+		return nil, nil, nil, fmt.Errorf("level %s: %w", l.name, err)
 	}
+	o.Name, o.HotKeys = unit, hotKeys
 	g, err := weir.New(load, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("level %s: %w", l.name, err)
+		return nil, nil, nil, fmt.Errorf("level %s: %w", l.name, err)
 	}
-	return g.Get, g.Close, nil
+	s, err := console.Guards(g)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("level %s: %w", l.name, errors.Join(err, g.Close(context.Background())))
+	}
+	return g.Get, g.Close, s, nil
 }

@@ -60,16 +60,26 @@ func WriteDead(w io.Writer, p Page, q Query, s Style) error {
 	return put(w, s.table(columns, rows)+p.footer())
 }
 
-// WriteQueues writes how many jobs each queue has that are not over.
+// countColumns is the room for the numbers of a queue, a million waiting jobs among
+// them.
+const countColumns = 38
+
+// WriteQueues writes how many jobs each queue has that are not over, or dead.
 func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
 	if len(all) == 0 {
 		return put(w, "No queue has been used yet.\n")
 	}
 	rows := make([][]string, len(all))
 	for i, q := range all {
-		rows[i] = []string{figures.OneLine(q.Queue), figures.Count(int64(q.Waiting)), figures.Count(int64(q.Taken))}
+		oldest := "-"
+		if q.Waiting > 0 {
+			oldest = Span(q.Oldest)
+		}
+		rows[i] = []string{figures.OneLine(q.Queue), figures.Count(int64(q.Waiting)), oldest,
+			figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))}
 	}
-	return put(w, s.table([]column{{head: "queue"}, {head: "waiting", right: true}, {head: "taken", right: true}}, rows))
+	return put(w, s.table([]column{{head: "queue", most: max(narrowQueue, s.Width-countColumns)}, {head: "waiting", right: true}, {head: "oldest", right: true},
+		{head: "taken", right: true}, {head: "dead", right: true}}, rows))
 }
 
 // footer says that there is more, on a line of its own.

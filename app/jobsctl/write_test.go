@@ -81,7 +81,7 @@ func looks() []look {
 		{"show-queued", func(w io.Writer, s jobsctl.Style) error { return jobsctl.WriteJob(w, every()[3], s) }},
 		{"show-history", func(w io.Writer, s jobsctl.Style) error { return jobsctl.WriteJob(w, late, s) }},
 		{"queues", func(w io.Writer, s jobsctl.Style) error {
-			return jobsctl.WriteQueues(w, []jobs.QueueStatus{{Queue: "mail", Waiting: 12_431, Taken: 16}, {Queue: every()[5].Queue}}, s)
+			return jobsctl.WriteQueues(w, []jobs.QueueStatus{{Queue: "mail", Waiting: 12_431, Taken: 16, Dead: 3, Oldest: 95 * time.Minute}, {Queue: every()[5].Queue}}, s)
 		}},
 		{"moments", func(w io.Writer, s jobsctl.Style) error {
 			for _, j := range every() {

@@ -30,12 +30,20 @@ func Configure(c *config.Config) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	sent, err := c.TelemetryAccess()
+	if err != nil {
+		return Settings{}, err
+	}
 	s := Settings{
 		Gateway:        g,
 		Fleet:          shared,
 		Jobs:           later,
+		Telemetry:      sent,
 		MaxConnections: max(int(c.Server.MaxConnections), 0),
-		Admin:          Admin{Address: c.Admin.Address, Token: token, Hosts: adminHosts(c.Admin)},
+		Admin: Admin{
+			Address: c.Admin.Address, Token: token, Hosts: adminHosts(c.Admin),
+			Console: c.Admin.Console, ShowKeys: c.Admin.ShowKeys,
+		},
 		Access: access.Options{
 			Format:    access.Format(c.Log.Format),
 			What:      access.What(c.Log.Access),
@@ -51,6 +59,7 @@ func Configure(c *config.Config) (Settings, error) {
 			"log.format":   c.Log.Format,
 			"fleet":        fixedFleet(c.Fleet),
 			"jobs":         fixedJobs(c.Jobs),
+			"telemetry":    fixedTelemetry(c.Telemetry, sent),
 		},
 	}
 	for _, l := range c.Listen {

@@ -71,7 +71,7 @@ cache: {memory: 2MiB}
 			t.Errorf("listener %d = %+v; want %+v", i, s.Listen[i], want)
 		}
 	}
-	if want := (proxy.Admin{Address: "ops.example:9090", Token: "0123456789abcdef", Hosts: []string{"weir.example", "ops.example"}}); !reflect.DeepEqual(s.Admin, want) {
+	if want := (proxy.Admin{Address: "ops.example:9090", Token: "0123456789abcdef", Hosts: []string{"weir.example", "ops.example"}, Console: true}); !reflect.DeepEqual(s.Admin, want) {
 		t.Errorf("admin = %+v; want %+v", s.Admin, want)
 	}
 	if want := (access.Options{Format: access.Combined, What: access.All, Slow: 3 * time.Second, NoQuery: true, PerSecond: 7}); !reflect.DeepEqual(s.Access, want) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 type door struct {
 	server *listen.Server
 	admin  bool
+	hush   context.CancelFunc // ends the streams of events that came through it
 }
 
 // A change is what a new configuration does to the doors.
@@ -59,13 +61,15 @@ func (p *proxy) open(s Settings) (change, error) {
 				continue
 			}
 		}
-		server, err := listen.Open(w.config, p.serverOptions(w.admin), old)
+		streams, hush := context.WithCancel(p.base)
+		server, err := listen.Open(w.config, p.serverOptions(w.admin, streams), old)
 		if err != nil {
+			hush()
 			faults = append(faults, err)
 			continue
 		}
-		c.fresh = append(c.fresh, door{server, w.admin})
-		c.next = append(c.next, door{server, w.admin})
+		c.fresh = append(c.fresh, door{server, w.admin, hush})
+		c.next = append(c.next, door{server, w.admin, hush})
 	}
 	if len(faults) > 0 {
 		closeAll(c.fresh)
@@ -79,11 +83,11 @@ func (p *proxy) open(s Settings) (change, error) {
 	return c, nil
 }
 
-func (p *proxy) serverOptions(operators bool) listen.Options {
+func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
 	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots}
 	if operators {
 		// Operators get in when the clients have taken all slots.
-		o.Handler, o.Slots = p.operators, nil
+		o.Handler, o.Slots = hushed(streams, p.operators), nil
 	}
 	return o
 }
@@ -91,6 +95,7 @@ func (p *proxy) serverOptions(operators bool) listen.Options {
 // closeAll closes doors that have not been used.
 func closeAll(doors []door) {
 	for _, d := range doors {
+		d.hush()
 		_ = d.server.Close() // nobody has used it
 	}
 }

@@ -84,7 +84,10 @@ func (p *proxy) leave() {
 	defer cancel()
 	p.public.wait(ctx)
 	p.over()
+	p.presence.withdraw(ctx)
+	p.sight.close()
 	for _, d := range p.servers {
+		d.hush()
 		_ = d.server.Close() // cut, or idle
 	}
 	if p.gateway != nil {
@@ -94,4 +97,5 @@ func (p *proxy) leave() {
 	}
 	p.office.close()
 	p.crew.discharge()
+	p.telemetry.close()
 }

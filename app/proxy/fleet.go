@@ -99,6 +99,14 @@ func (c crew) discharge() {
 	_ = c.tier.Close() // there is nothing to be done about it
 }
 
+// roster knows the instances of the fleet, nil for none.
+func (c crew) roster() fleet.Roster {
+	if c.tier == nil {
+		return nil
+	}
+	return c.tier
+}
+
 // summaryOf says in a few words what is shared where.
 func summaryOf(o *weirredis.Options, f *gateway.Fleet) string {
 	kind := "redis "

@@ -48,7 +48,11 @@ func (o *observer) Event(e weirhttp.Event) {
 // has not changed is seen not to have.
 func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
 	if p.observer == nil {
-		p.observer = newObserver(p.logger, noQuery)
+		log := newObserver(p.logger, noQuery)
+		p.observer = log
+		if t := p.telemetry; t != nil {
+			p.observer = &observers{t.weirotel.HTTP(), log}
+		}
 	}
 	c.Observer = p.observer
 	return c

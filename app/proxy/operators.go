@@ -1,25 +1,10 @@
 package proxy
 
 import (
-	"net/http"
 	"os"
 	"runtime"
 	"time"
-
-	"github.com/weir-go/weir/app/proxy/admin"
 )
-
-// adminHandler makes the operators' endpoints.
-func (p *proxy) adminHandler(a Admin) http.Handler {
-	return admin.New(p.gateway, admin.Options{
-		Token:   a.Token,
-		Hosts:   a.Hosts,
-		Ready:   p.ready,
-		Process: func() any { return p.process() },
-		Jobs:    p.office.jobsStore(),
-		Logger:  p.logger,
-	})
-}
 
 // A processInfo is what /stats tells of the process.
 type processInfo struct {

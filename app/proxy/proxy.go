@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/notify"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // Options are what a proxy has from its surroundings.
@@ -58,21 +59,27 @@ const (
 // A proxy is the running program. Its methods are for the goroutine of Run,
 // where they do not say otherwise.
 type proxy struct {
-	observer *observer // of the gateway, made once
+	observer weirhttp.Observer // of the gateway, made once
 	o        Options
+	id       string // of this process
 	settings Settings
 	gateway  Gateway
 	crew     crew
 	office   *office
-	logger   *slog.Logger
-	level    slog.LevelVar
-	manager  *notify.Manager
-	started  time.Time
+	sight    *sight
+	presence *presence
+
+	telemetry *telemetry
+	logger    *slog.Logger
+	level     slog.LevelVar
+	manager   *notify.Manager
+	started   time.Time
 
 	public, operators *front
 	slots             *listen.Slots
 	servers           []door
-	failed            chan error // of a listener
+	failed            chan error             // of a listener
+	reached           atomic.Pointer[string] // where operators do; an atomic, as the presence reads it
 	access            atomic.Pointer[access.Log]
 
 	base  context.Context // of all requests; ends when they are cut
@@ -117,6 +124,7 @@ func Run(ctx context.Context, o Options) error {
 func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p := &proxy{
 		o:         o,
+		id:        newID(),
 		public:    newFront(),
 		operators: newFront(),
 		slots:     listen.NewSlots(s.MaxConnections),
@@ -153,6 +161,9 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 		return nil, err
 	}
 	p.commit(s, opened)
+	if r := p.crew.roster(); r != nil {
+		p.presence = announce(r, p.instance)
+	}
 	p.state.Store(serving)
 	p.welcome()
 	p.tell(p.manager.Ready(p.status()))
@@ -162,6 +173,9 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 // furnish makes the gateway and, with a desk for each route that has jobs, the
 // office. After an error, what there is of them is closed by leave.
 func (p *proxy) furnish(ctx context.Context, s Settings) error {
+	if err := p.openTelemetry(ctx, s); err != nil {
+		return err
+	}
 	var err error
 	if p.office, err = p.openOffice(ctx, s); err != nil {
 		return err
@@ -175,6 +189,9 @@ func (p *proxy) furnish(ctx context.Context, s Settings) error {
 		return &ConfigError{err}
 	}
 	p.gateway = g
+	if err := errors.Join(p.see(), p.telemetry.watch(g)); err != nil {
+		return err
+	}
 	return p.office.commit(s, desks)
 }
 
@@ -194,15 +211,18 @@ func (p *proxy) commit(s Settings, c change) {
 	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
 	log := access.New(ao)
 	p.access.Store(log)
-	p.public.set(log.Handler(p.office.with(p.gateway)))
-	p.operators.set(p.adminHandler(s.Admin))
+	p.public.set(log.Handler(p.telemetry.with(p.office.with(p.gateway))))
+	p.operators.set(p.sight.handler(s))
 	for _, d := range c.fresh {
 		d.server.Serve(p.fail)
 	}
 	for _, d := range c.stale {
+		d.hush()
 		p.old.Go(func() { _ = d.server.Retire(p.end, p.hurry) }) // its error says that it was cut, which drain sees
 	}
 	p.servers = c.next
+	reached := p.console()
+	p.reached.Store(&reached)
 	for _, w := range s.Warnings {
 		p.logger.Warn(w)
 	}

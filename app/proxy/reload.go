@@ -72,6 +72,7 @@ func (p *proxy) renew() error {
 	s.Gateway.Cache = p.gateway.Cache()
 	p.rejoin(&s)
 	p.stay(&s)
+	s.Telemetry = p.settings.Telemetry
 	desks, err := p.office.prepare(p.base, s)
 	if err == nil {
 		if err = p.gateway.Update(p.configured(s)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/admin"
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/gateway"
 )
 
@@ -21,8 +22,10 @@ type Settings struct {
 	// this.
 	Fleet *weirredis.Options
 	// Jobs is where the jobs of routes are kept, nil for none.
-	Jobs   *config.JobsAccess
-	Listen []listen.Config // at least one, each with another address
+	Jobs *config.JobsAccess
+	// Telemetry is where metrics and traces are sent, nil for nowhere.
+	Telemetry *config.TelemetryAccess
+	Listen    []listen.Config // at least one, each with another address
 	// MaxConnections bounds those of all Listen together. 0 means no bound.
 	MaxConnections int
 	Admin          Admin
@@ -44,12 +47,16 @@ type Admin struct {
 	Address string // empty means none
 	Token   string // never shown
 	Hosts   []string
+	Console bool
+	// ShowKeys shows keys in the console.
+	ShowKeys bool
 }
 
 // A Gateway is what answers: a *gateway.Gateway, or a test's.
 type Gateway interface {
 	http.Handler
 	admin.Gateway
+	show.Gateway
 	ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool
 	Update(gateway.Config) error
 	Close(context.Context) error

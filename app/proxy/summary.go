@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/weir-go/weir/app/proxy/admin"
 	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
 )
 
@@ -17,11 +17,7 @@ import (
 // one line of the log for a machine.
 func (p *proxy) welcome() {
 	if p.o.Terminal {
-		program := "weir proxy"
-		if p.o.Worker {
-			program = "weir worker"
-		}
-		fmt.Fprintf(p.o.Stderr, "%s: %s\n", program, p.o.Source)
+		fmt.Fprintf(p.o.Stderr, "%s: %s\n", p.name(), p.o.Source)
 		Summary(p.o.Stderr, p.settings, p.addresses())
 		fmt.Fprintln(p.o.Stderr, "Ready. Ctrl-C ends it, SIGHUP has it read its configuration again.")
 		return
@@ -33,6 +29,13 @@ func (p *proxy) welcome() {
 	args := []any{"source", p.o.Source, "listen", public, "upstreams", len(p.settings.Gateway.Upstreams), "routes", len(p.settings.Gateway.Routes)}
 	if p.settings.Admin.Address != "" {
 		args = append(args, "admin", "http://"+p.addresses()[len(public)])
+		if at := p.console(); at != "" {
+			args = append(args, "console", at)
+		}
+	}
+	if t := p.settings.Telemetry; t != nil {
+		where, what := summaryOfTelemetry(t)
+		args = append(args, "telemetry", where, "sends", what)
 	}
 	if p.office != nil {
 		args = append(args, "jobs", p.office.where, "durability", p.office.store.Durability().String())
@@ -47,6 +50,14 @@ func (p *proxy) addresses() []string {
 		all = append(all, d.server.Address())
 	}
 	return all
+}
+
+// console is where the console is, empty for none.
+func (p *proxy) console() string {
+	if a := p.settings.Admin; a.Address == "" || !a.Console {
+		return ""
+	}
+	return consoleAddress(p.addresses()[len(p.settings.Listen)])
 }
 
 // Summary writes what s does, in a few lines. addresses are those of the
@@ -74,6 +85,12 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 		line("none")
 	} else {
 		line("http://"+addresses[len(s.Listen)], guarded(a))
+		if a.Console {
+			section("console")(consoleAddress(addresses[len(s.Listen)]), keysAre(a))
+		}
+	}
+	if s.Telemetry != nil {
+		section("telemetry")(summaryOfTelemetry(s.Telemetry))
 	}
 	if s.Fleet != nil && s.Gateway.Fleet != nil {
 		section("fleet")(summaryOf(s.Fleet, s.Gateway.Fleet))
@@ -118,13 +135,21 @@ func traits(c listen.Config) string {
 
 func guarded(a Admin) string {
 	reach := "this machine only"
-	if admin.NeedsToken(a.Address) {
+	if console.NeedsToken(a.Address) {
 		reach = "other machines, too"
 	}
 	if a.Token != "" {
 		return reach + ", with the token"
 	}
 	return reach
+}
+
+// keysAre says how the console shows keys.
+func keysAre(a Admin) string {
+	if a.ShowKeys {
+		return "shows keys"
+	}
+	return "keys are digests"
 }
 
 func servers(u gateway.Upstream) string {

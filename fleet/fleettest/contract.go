@@ -50,6 +50,9 @@ var contract = []sentence{
 	{"AnEndedContextIsNoFailure", (*suite).endedContext},
 	{"TakeNeverAboveTheRate", (*suite).takeNeverAbove},
 	{"TakeTellsWhenToRetry", (*suite).takeRetry},
+	{"AnnouncedInstancesAreKnown", (*suite).announced},
+	{"AnnouncementsEnd", (*suite).announcementsEnd},
+	{"AnnouncementsHaveBounds", (*suite).announcementBounds},
 }
 
 func (s *suite) oneIsGranted() {

@@ -26,8 +26,9 @@ type Faults struct {
 }
 
 var (
-	_ fleet.Tier  = (*Faults)(nil)
-	_ fleet.Meter = (*Faults)(nil)
+	_ fleet.Tier   = (*Faults)(nil)
+	_ fleet.Meter  = (*Faults)(nil)
+	_ fleet.Roster = (*Faults)(nil)
 )
 
 // NewFaults returns a Faults without any.
@@ -226,6 +227,46 @@ func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fl
 		return fleet.Taken{}, errors.ErrUnsupported
 	}
 	return m.Take(ctx, k, r, n)
+}
+
+// roster is pass, to a Roster.
+func (f *Faults) roster(ctx context.Context, op string) (fleet.Roster, error) {
+	t, err := f.pass(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := t.(fleet.Roster)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return r, nil
+}
+
+// Announce is of [fleet.Roster].
+func (f *Faults) Announce(ctx context.Context, i fleet.Instance, ttl time.Duration) error {
+	r, err := f.roster(ctx, "announce")
+	if err != nil {
+		return err
+	}
+	return r.Announce(ctx, i, ttl)
+}
+
+// Withdraw is of [fleet.Roster].
+func (f *Faults) Withdraw(ctx context.Context, id string) error {
+	r, err := f.roster(ctx, "withdraw")
+	if err != nil {
+		return err
+	}
+	return r.Withdraw(ctx, id)
+}
+
+// Instances is of [fleet.Roster].
+func (f *Faults) Instances(ctx context.Context) ([]fleet.Instance, error) {
+	r, err := f.roster(ctx, "instances")
+	if err != nil {
+		return nil, err
+	}
+	return r.Instances(ctx)
 }
 
 // Watch is of [fleet.Tier].

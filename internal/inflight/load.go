@@ -25,6 +25,10 @@ func (l *Load[K, V]) Settling() bool { return l.settling.Load() }
 // held.
 func (l *Load[K, V]) JoinersLocked() int { return l.joiners }
 
+// Background reports whether the load was started with nobody on it but the
+// owner.
+func (l *Load[K, V]) Background() bool { return l.background }
+
 // FinalLocked reports whether the load is final. The table's lock must be
 // held.
 func (l *Load[K, V]) FinalLocked() bool { return l.final }

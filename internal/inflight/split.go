@@ -15,10 +15,10 @@ func (f *Flight[K, V]) MoveLocked() *Load[K, V] {
 	from.flights = slices.Delete(from.flights, i, i+1)
 	from.joiners -= int(f.waiting)
 
-	l := &Load[K, V]{flights: []*Flight[K, V]{f}, table: t, pinned: from.pinned, joiners: int(f.waiting)}
+	l := &Load[K, V]{flights: []*Flight[K, V]{f}, table: t, background: from.background, pinned: from.pinned, joiners: int(f.waiting)}
 	l.Seq, l.Until, l.Urgency = from.Seq, from.Until, from.Urgency
 	l.init(from.origin, l)
-	l.prev, l.next = t.live.prev, &t.live
+	l.prev, l.next = from, from.next
 	l.prev.next, l.next.prev = l, l
 	t.running++
 	f.load.Store(l)

@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,11 @@ type Load[K comparable, V any] struct {
 	// Fence, the owner's too and guarded by Table.mu, is that of the fleet's
 	// lease under which the load runs; 0 for none.
 	Fence uint64
+	// Stage, the owner's too, is how far the load has come. It is an atomic,
+	// since the load's goroutine moves on without the lock.
+	Stage atomic.Int32
 
+	background bool        // written at the start: it was pinned then
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu
 	returned   bool        // guarded by Table.mu: the function has returned, its goroutine is about to end
@@ -142,7 +147,7 @@ func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool
 func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool) {
 	l.init(ctx, l)
 	l.table = t
-	l.pinned = pinned
+	l.background, l.pinned = pinned, pinned
 	if t.flights == nil {
 		t.flights = make(map[K]*Flight[K, V])
 		t.live.prev, t.live.next = &t.live, &t.live
@@ -206,16 +211,27 @@ func (t *Table[K, V]) AbandonedLocked() uint64 { return t.abandoned }
 // that were not final before. After Unlock the caller must End each of them.
 // t.mu must be held.
 func (t *Table[K, V]) FinishAllLocked(err error) []*Load[K, V] {
-	if t.running == 0 {
-		return nil
-	}
 	var ended []*Load[K, V]
-	for l := t.live.next; l != &t.live; l = l.next {
+	for l := range t.LiveLocked() {
 		if l.FailLocked(err) {
 			ended = append(ended, l)
 		}
 	}
 	return ended
+}
+
+// LiveLocked goes through the loads whose function has not returned, also those
+// that nobody waits for any more, in the order in which they were started, but for
+// a flight that was moved: its load comes after the one that it was taken out of.
+// t.mu must be held.
+func (t *Table[K, V]) LiveLocked() iter.Seq[*Load[K, V]] {
+	return func(yield func(*Load[K, V]) bool) {
+		if t.running == 0 {
+			return // perhaps there was never one: then there is no ring
+		}
+		for l := t.live.next; l != &t.live && yield(l); l = l.next {
+		}
+	}
 }
 
 // Recursive reports whether a caller with ctx would, by waiting for key, wait

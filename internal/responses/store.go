@@ -117,6 +117,21 @@ func (s *Store) Vary(k Key) ([]string, bool) {
 	return nil, false
 }
 
+// Each calls f with all that is stored, one after another while it is used, without
+// that counting as use. What was invalidated by a tag is outdated: it is there
+// until it is met. No lock is held meanwhile.
+func (s *Store) Each(f func(r *Stored, outdated bool)) {
+	for l := range s.space.Load().cache.Values() {
+		for _, r := range l.all {
+			outdated := r.outdated()
+			if !outdated {
+				r.soften()
+			}
+			f(r, outdated)
+		}
+	}
+}
+
 // Stats are those of a Store. They were true at about the same instant; for
 // Used and Reserved there was one at which both were, so that their sum is never
 // above Bytes.

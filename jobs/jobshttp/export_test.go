@@ -1,6 +1,7 @@
 package jobshttp
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -21,3 +22,6 @@ func VerdictOn(err error) (status int, retryAfter time.Duration) {
 	v := verdictOn(err)
 	return v.status, v.retryAfter
 }
+
+// Rebuild is request.
+func Rebuild(q Request) (*http.Request, error) { return q.request(context.Background()) }

@@ -137,3 +137,13 @@ func TestH23_OneTableForErrors(t *testing.T) {
 		}
 	}
 }
+
+// C4: a job's error is shown to those who must not see what was asked for.
+func TestC4_TargetsThatCannotBeReadAreNotTold(t *testing.T) {
+	for _, target := range []string{"/a%zz?token=sesame8472", "a?token=sesame8472", "/\x7f?token=sesame8472", ""} {
+		_, err := jobshttp.Rebuild(jobshttp.Request{Method: "GET", Target: target})
+		if err == nil || strings.Contains(err.Error(), "sesame8472") || !strings.Contains(err.Error(), "the target of the request: ") {
+			t.Errorf("Rebuild(%q) = %v; want an error without the target", target, err)
+		}
+	}
+}

@@ -92,7 +92,10 @@ func (q Request) request(ctx context.Context) (*http.Request, error) {
 		u, err = &url.URL{Path: "*"}, nil
 	}
 	if err != nil {
-		return nil, err
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the URL: a job's error is shown to those who must not know it
+		}
+		return nil, fmt.Errorf("the target of the request: %w", err)
 	}
 	r := (&http.Request{
 		Method: q.Method, URL: u, RequestURI: q.Target, Host: q.Host, Header: q.Header.Clone(), RemoteAddr: q.Remote,

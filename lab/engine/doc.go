@@ -19,7 +19,8 @@
 // [Cassandra] and [Nginx] are had the same way, and the proxies that the gateway
 // is compared with: [NginxCache], [Varnish] and [Caddy], whose configurations
 // are files in the folder conf. [Command] runs the tools that make load (ab,
-// wrk, hey).
+// wrk, hey), and those that tests look at the program's work with (promtool,
+// chromium, node).
 //
 // [Redis] and [RedisCluster] are there to fail, too: a [Server] can be killed,
 // paused, and started again, empty, on the ports that it had. Valkey is the same

@@ -22,7 +22,7 @@ func TestMissingNamesThePackage(t *testing.T) {
 	want := map[string]string{
 		"postgres": "postgresql", "cassandra": "openjdk-17-jre-headless", "nginx": "nginx-light",
 		"varnish": "varnish", "caddy": "caddy", "redis": "redis-server", "valkey": "valkey-server",
-		"ab": "apache2-utils", "wrk": "wrk", "hey": "hey",
+		"ab": "apache2-utils", "wrk": "wrk", "hey": "hey", "promtool": "prometheus", "chromium": "chromium", "node": "nodejs",
 	}
 	for _, name := range Names() {
 		err := missing(name)
@@ -34,7 +34,7 @@ func TestMissingNamesThePackage(t *testing.T) {
 
 func TestInstallWithoutAptNamesThePackage(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for _, name := range []string{"ab", "caddy", "cassandra", "hey", "nginx", "redis", "valkey", "varnish", "wrk"} {
+	for _, name := range []string{"ab", "caddy", "cassandra", "chromium", "hey", "nginx", "node", "promtool", "redis", "valkey", "varnish", "wrk"} {
 		err := installPackages(t.Context(), io.Discard, name, func() error { return missing(name) })
 		if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "apt-get install "+known[name].packages) {
 			t.Errorf("install %s = %v; want ErrMissing and the package", name, err)
@@ -80,6 +80,10 @@ func TestLookup(t *testing.T) {
 	libs := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	if p, ok := lookup("ab", []string{dir}, root); !ok || p.libs != libs {
 		t.Errorf("lookup = %+v, %t; want the unpacked program and its libraries in %s", p, ok, libs)
+	}
+	put(filepath.Join(root, "usr/lib/ab/ab"), 0o755)
+	if p, _ := lookup("ab", []string{dir}, root); p.path != filepath.Join(root, "usr/lib/ab/ab") {
+		t.Errorf("lookup = %+v; want the one in a folder of its own, not the script in usr/bin", p)
 	}
 	if err := os.Chmod(filepath.Join(dir, "ab"), 0o755); err != nil {
 		t.Fatal(err)

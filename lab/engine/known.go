@@ -27,6 +27,9 @@ var known = map[string]debian{
 	"ab":        {packages: "apache2-utils", program: "ab"},
 	"wrk":       {packages: "wrk", program: "wrk"},
 	"hey":       {packages: "hey", program: "hey"},
+	"promtool":  {packages: "prometheus", program: "promtool", service: "prometheus"},
+	"chromium":  {packages: "chromium", program: "chromium"},
+	"node":      {packages: "nodejs", program: "node"},
 }
 
 // Names returns the names of all engines and tools, sorted.

@@ -15,9 +15,9 @@ type program struct {
 	libs string // LD_LIBRARY_PATH, for one that was unpacked and not installed
 }
 
-// Command returns a command that runs the tool called name (ab, wrk, hey, or
-// one of the proxies). A machine without it gives a [*MissingError]. Like
-// [exec.CommandContext], it is killed when ctx ends.
+// Command returns a command that runs the tool called name (ab, wrk, hey,
+// promtool, chromium, node, or one of the proxies). A machine without it gives a
+// [*MissingError]. Like [exec.CommandContext], it is killed when ctx ends.
 func Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	p, err := findProgram(name)
 	if err != nil {
@@ -62,14 +62,15 @@ func findProgram(name string) (program, error) {
 }
 
 // lookup returns the first program called file in dirs, or else the one below
-// root.
+// root: there first in a folder of the program's own, since what is in usr/bin may
+// be a script that knows where its package has to be (Chromium's).
 func lookup(file string, dirs []string, root string) (program, bool) {
 	for _, dir := range dirs {
 		if path := filepath.Join(dir, file); filepath.IsAbs(dir) && executable(path) {
 			return program{path: path}, true
 		}
 	}
-	for _, dir := range []string{"usr/bin", "usr/sbin"} {
+	for _, dir := range []string{filepath.Join("usr/lib", file), "usr/bin", "usr/sbin"} {
 		if path := filepath.Join(root, dir, file); executable(path) {
 			return program{path: path, libs: libraries(root)}, true
 		}

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
+	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/weirhttp"
@@ -24,12 +26,16 @@ var _ Gateway = (*gateway.Gateway)(nil)
 
 // Options configure the endpoints.
 type Options struct {
-	// Token has to be sent by everybody, as Authorization: Bearer. Empty means
-	// that nobody is asked.
+	// Token has to be sent by everybody, as Authorization: Bearer, or once to the
+	// login. Empty means that nobody is asked, and that only connections over
+	// loopback are answered.
 	Token string
 	// Hosts are the names that clients call the listener by, beside its address
 	// and localhost.
 	Hosts []string
+	// Sessions are of those who have logged in, so that they still are after a
+	// reload. nil means that these endpoints have their own.
+	Sessions *console.Sessions
 	// Ready tells why the proxy is not ready, nil if it is. nil means always.
 	Ready func() error
 	// Process is what /stats says about the process, beside the gateway. nil
@@ -37,13 +43,40 @@ type Options struct {
 	Process func() any
 	// Jobs are the proxy's. nil means that it keeps none.
 	Jobs *jobs.Store
+	// HideKeys leaves keys and owners out of what is told of jobs, and the queries
+	// of URLs out of their errors: for browsers.
+	HideKeys bool
+	// Console is what browsers get below ConsolePath, without what guards it: the
+	// endpoints' own guard does. nil means none.
+	Console http.Handler
+	// Metrics answers GET /metrics. nil means nothing.
+	Metrics http.Handler
 	// Logger is told of purges, and of what is done to jobs. nil means
 	// slog.Default.
 	Logger *slog.Logger
 }
 
-// New returns the endpoints for g.
+// ConsolePath is where the console is.
+const ConsolePath = "/console/"
+
+// New returns the endpoints for g, guarded.
 func New(g Gateway, o Options) http.Handler {
+	a := console.Access{Token: o.Token, Hosts: o.Hosts, Open: isProbe, Sessions: o.Sessions, Logger: o.Logger}
+	if o.Console != nil {
+		a.Base = ConsolePath
+	}
+	return a.Protect(Endpoints(g, o))
+}
+
+// isProbe says what is open without the token: probes have no secrets.
+func isProbe(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
+}
+
+// Endpoints returns the endpoints for g without what guards them: for what has
+// a guard of its own, as the console has.
+func Endpoints(g Gateway, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -69,10 +102,13 @@ func New(g Gateway, o Options) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.Handle("GET /debug/pprof/cmdline", http.NotFoundHandler())
-	return newGuard(o.Token, o.Hosts).protect(mux, func(r *http.Request) bool {
-		return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-			(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
-	})
+	if o.Console != nil {
+		mux.Handle(ConsolePath, http.StripPrefix(strings.TrimSuffix(ConsolePath, "/"), o.Console))
+	}
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
+	return mux
 }
 
 type server struct {
@@ -80,9 +116,15 @@ type server struct {
 	o       Options
 }
 
-const index = `weir admin
+const (
+	indexHead = `weir admin
 
-GET  /healthz            the process runs
+`
+	indexConsole = `GET  /console/           the console, for a browser
+`
+	indexMetrics = `GET  /metrics            counters, for Prometheus
+`
+	indexRest = `GET  /healthz            the process runs
 GET  /readyz             it wants traffic: 503 while it starts or drains
 GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
@@ -94,8 +136,23 @@ GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it
 POST /jobs/QUEUE/ID/VERB retry or cancel
 GET  /debug/pprof/       profiles
 `
+)
 
-func (s *server) index(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, index) }
+// index says what there is, or leads a browser to the console.
+func (s *server) index(w http.ResponseWriter, r *http.Request) {
+	if s.o.Console != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, ConsolePath, http.StatusFound)
+		return
+	}
+	all := indexHead
+	if s.o.Console != nil {
+		all += indexConsole
+	}
+	if s.o.Metrics != nil {
+		all += indexMetrics
+	}
+	text(w, http.StatusOK, all+indexRest)
+}
 
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") }
 

@@ -39,8 +39,14 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request, h func(*http.Reque
 		if _, ok := err.(badQuery); !ok {
 			status, failure = jobsctl.Fail(err)
 		}
+		if s.o.HideKeys {
+			failure.Error = withoutQueries(failure.Error)
+		}
 		write(w, status, failure)
 		return
+	}
+	if s.o.HideKeys {
+		v = hidden(v)
 	}
 	answer(w, v)
 }

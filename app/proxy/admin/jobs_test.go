@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/proxy/admin"
@@ -64,6 +66,19 @@ func check(t testing.TB, err error) {
 
 func del(target string) call { return call{method: "DELETE", target: target} }
 
+func TestC4_JobsWithoutTheirKeys(t *testing.T) {
+	store, ids := newStore(t)
+	for _, hide := range []bool{false, true} {
+		h := admin.New(newFake(t), admin.Options{Jobs: store, HideKeys: hide})
+		for _, target := range []string{"/jobs", "/jobs?state=failed", "/jobs/mail/" + ids["failed"]} {
+			got := get(target).on(h)
+			if told := strings.Contains(got.Body.String(), `"key"`); told == hide || !strings.Contains(got.Body.String(), ids["failed"]) {
+				t.Errorf("HideKeys %v: %s: %s; want the job, with a key: %v", hide, target, got.Body, !hide)
+			}
+		}
+	}
+}
+
 func TestJobsAreTheirStatus(t *testing.T) {
 	store, ids := newStore(t)
 	h := admin.New(newFake(t), admin.Options{Jobs: store})
@@ -115,7 +130,8 @@ func TestJobsAreTheirStatus(t *testing.T) {
 			t.Errorf("job %s: %d %s; want %s", j.ID, got.Code, got.Body, b)
 		}
 	}
-	if got := get("/jobs/queues").on(h); strings.Join(strings.Fields(got.Body.String()), "") != `{"queues":[{"queue":"mail","waiting":1,"taken":0}]}` {
+	one := regexp.MustCompile(`^{"queues":\[{"queue":"mail","waiting":1,"taken":0,"dead":\d+,"oldest_ns":[1-9]\d*}\]}$`)
+	if got := get("/jobs/queues").on(h); !one.MatchString(strings.Join(strings.Fields(got.Body.String()), "")) {
 		t.Errorf("queues: %d %s", got.Code, got.Body)
 	}
 }
@@ -256,4 +272,51 @@ func FuzzJobs(f *testing.F) {
 			}
 		}
 	})
+}
+
+// C4: browsers are told neither whose a job is, nor of what; operators at the
+// command line are.
+func TestC4_JobsWithoutKeys(t *testing.T) {
+	const secret = "sesame8472"
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.Process})
+	check(t, err)
+	defer server.Close()
+	nc, err := server.Connect()
+	check(t, err)
+	defer nc.Close()
+	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Process})
+	check(t, err)
+	defer store.Close()
+	q, err := jobs.NewQueue[string, string](t.Context(), store, "mail", jobs.QueueOptions{MaxAttempts: 2, RetryInitial: time.Millisecond})
+	check(t, err)
+	w, err := q.Work(func(ctx context.Context, j *jobs.Job[string]) (string, error) {
+		j.Progress(jobs.Progress{Done: 1, Note: "at http://ada:" + secret + "@a.example/x?token=" + secret + " now"})
+		return "", &url.Error{Op: "Get", URL: "https://a.example/price?token=" + secret, Err: errors.New("connection refused")}
+	}, jobs.WorkerOptions{})
+	check(t, err)
+	h, err := q.Submit(t.Context(), "in", jobs.SubmitOptions{Key: "GET https://a.example/price?token=" + secret, Owner: secret})
+	check(t, err)
+	_, err = h.Wait(t.Context())
+	if err == nil {
+		t.Fatal("the job has a result; want it dead")
+	}
+	check(t, w.Stop(t.Context()))
+
+	for _, hide := range []bool{false, true} {
+		a := admin.New(newFake(t), admin.Options{Jobs: store, HideKeys: hide})
+		for _, target := range []string{"/jobs", "/jobs?queue=mail", "/jobs?id=" + h.ID(), "/jobs/mail/" + h.ID()} {
+			got := get(target).on(a)
+			body := got.Body.String()
+			if n := strings.Count(body, secret); (n == 0) != hide || got.Code != 200 {
+				t.Errorf("%s, hiding keys: %v, is %d and has the secret %d times: %s", target, hide, got.Code, n, body)
+			}
+			if !strings.Contains(body, h.ID()) || !strings.Contains(body, "https://a.example/price?") || !strings.Contains(body, "connection refused") {
+				t.Errorf("%s, hiding keys: %v, is %s; want the job, and why it died", target, hide, body)
+			}
+		}
+	}
+	hides := admin.New(newFake(t), admin.Options{Jobs: store, HideKeys: true})
+	if got := get("/jobs?state=http://a?" + secret).on(hides); got.Code != 400 || strings.Contains(got.Body.String(), secret) {
+		t.Errorf("a query that cannot be read: %d %s; want 400, and no secret", got.Code, got.Body)
+	}
 }

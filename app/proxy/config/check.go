@@ -60,6 +60,7 @@ func (d *decoder) check(c *Config) {
 	d.checkRoutes(c)
 	d.checkFleet(c)
 	d.checkJobs(c)
+	d.checkTelemetry(c)
 	if good && len(d.faults) == 0 {
 		d.checkGateway(c)
 	}
@@ -256,17 +257,7 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 	if r.Rate != nil && r.Rate.Burst == 0 {
 		r.Rate.Burst = r.Rate.Requests
 	}
-	for name, file := range r.Request.SetFrom {
-		at := path + ".request.set_from_file." + name
-		if _, err := readHeader(file); err != nil {
-			d.complain(d.place(at), file, err)
-		} else if m := exposed(file); m != nil {
-			d.warn(c, at, file, m.problem)
-		}
-		if _, both := r.Request.Set[name]; both {
-			d.wrong(at, file, "is in set too", "")
-		}
-	}
+	d.checkFiled(c, path+".request.set_from_file.", r.Request.SetFrom, r.Request.Set, "set")
 }
 
 // indexed is a path of the gateway below one of its lists.

@@ -4,8 +4,9 @@ package config
 // that it returned says all there is to say.
 type Config struct {
 	Listen         []Listener `yaml:"listen" help:"Where clients are answered. Without any it is one listener on 127.0.0.1:8080."`
-	Admin          Admin      `yaml:"admin" help:"The listener for operators: health, statistics, explain, purge and profiles. It is a listener of its own, as none of that is for clients."`
+	Admin          Admin      `yaml:"admin" help:"The listener for operators: console, health, statistics, metrics, explain, purge and profiles. It is a listener of its own, as none of that is for clients."`
 	Log            Log        `yaml:"log" help:"What is written about what happens, to standard error; the access log to standard output."`
+	Telemetry      *Telemetry `yaml:"telemetry,omitempty" help:"Where metrics and traces are sent. Without it nowhere; operators can fetch metrics at /metrics either way."`
 	Drain          Drain      `yaml:"drain" help:"How the proxy ends when it is asked to."`
 	Server         Server     `yaml:"server" help:"Limits on clients, for all listeners."`
 	Cache          Memory     `yaml:"cache" help:"The store that all routes share."`
@@ -40,6 +41,8 @@ type TLS struct {
 type Admin struct {
 	Address      string   `yaml:"address,omitempty" default:"none" none:"" form:"address" help:"Host and port; none means no such listener. Off loopback a token is required."`
 	TokenFile    string   `yaml:"token_file,omitempty" form:"file" help:"File with the bearer token that is asked for, one line of 16 to 4096 bytes."`
+	Console      bool     `yaml:"console" default:"true" help:"Serves the web console there, at /console/."`
+	ShowKeys     bool     `yaml:"show_keys" default:"false" help:"Shows keys in the console: URLs, with their queries. Otherwise each is a digest, the same as long as the proxy runs, and jobs have neither key nor owner there."`
 	AllowedHosts []string `yaml:"allowed_hosts,omitempty" form:"host" help:"Names, beside localhost and the address itself, under which the listener may be asked. Any other Host is refused."`
 }
 

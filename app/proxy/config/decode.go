@@ -161,7 +161,7 @@ func (d *decoder) field(p place, f *field, v reflect.Value) {
 		d.headers(p, f, v)
 	default:
 		if value, ok := d.scalar(p, f); ok {
-			v.Set(value)
+			f.set(v, value)
 		}
 	}
 }
@@ -226,10 +226,7 @@ func (f *field) fromNode(n *yaml.Node) (reflect.Value, error) {
 	if n.Kind != yaml.ScalarNode {
 		return reflect.Value{}, &mistake{problem: "must be " + f.single() + ", not " + kindOf(n)}
 	}
-	t := f.typ
-	if f.isList() {
-		t = t.Elem()
-	}
+	t := f.valueType()
 	tag := n.ShortTag()
 	switch tag {
 	case "!!null":

@@ -38,7 +38,7 @@ func example(t testing.TB) string {
 	for from, to := range map[string][]string{
 		"server.pem": {"tls/server.pem", "tls/client.pem", "tls/ca.pem"},
 		"server.key": {"tls/server.key", "tls/client.key"},
-		"good.token": {"secrets/admin.token", "secrets/search.key", "secrets/redis.password", "secrets/sentinel.password", "secrets/nats.password"},
+		"good.token": {"secrets/admin.token", "secrets/search.key", "secrets/redis.password", "secrets/sentinel.password", "secrets/nats.password", "secrets/otlp.authorization"},
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, from))
 		if err != nil {

@@ -32,6 +32,7 @@ var forms = map[string]form{
 	"name":    {"name", matching(regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`), "must be 1 to 64 letters, digits, dots, dashes and underscores, a letter first")},
 	"nats":    {"nats://host:port", checkNATS},
 	"folder":  {"path", checkFolder},
+	"otlp":    {"URL", checkOTLP},
 
 	"namespace": {"name", matching(regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`), "must be 1 to 32 letters, digits, dashes and underscores")},
 

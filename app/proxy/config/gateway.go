@@ -43,6 +43,9 @@ func (c *Config) gateway() (gateway.Config, error) {
 	for i := range c.Routes {
 		r := &c.Routes[i]
 		g.Routes[i].Observe = r.Observe || c.Observe
+		if r.HotKeys == 0 {
+			g.Routes[i].HotKeys = -1 // as the gateway says none
+		}
 		if r.Rate != nil {
 			g.Routes[i].RateBy = r.Rate.By
 		}

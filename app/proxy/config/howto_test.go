@@ -1,7 +1,9 @@
 package config_test
 
 import (
+	"maps"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +126,71 @@ func TestJobsAccess(t *testing.T) {
 	var none config.Config
 	if a, err := none.JobsAccess(); a != nil || err != nil {
 		t.Errorf("JobsAccess without jobs = %v, %v; want nil, nil", a, err)
+	}
+}
+
+var yamlBlock = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
+
+// yamlBlocks are the blocks of YAML of a how-to that are the proxy's: those of others
+// begin with the name of their file. They are without the indentation of a list.
+func yamlBlocks(t *testing.T, page string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/howto/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
+		if !strings.HasPrefix(m[2], "# ") {
+			all = append(all, strings.TrimPrefix(strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n"), "\n"))
+		}
+	}
+	return all
+}
+
+// So is what the how-tos of the console, the metrics and the traces show.
+func TestHowtosOfSeeingLoad(t *testing.T) {
+	pages := map[string][]string{}
+	for _, page := range []string{"wire-opentelemetry-and-prometheus.md", "read-the-console.md"} {
+		pages[page] = yamlBlocks(t, page)
+	}
+	folder(t)
+	write(t, "admin.token", "0123456789abcdef\n")
+	seen := map[string]int{}
+	for page, blocks := range pages {
+		for _, block := range blocks {
+			if !strings.Contains(block, "upstreams:") {
+				block += one
+			}
+			c, faults := load(t, block)
+			if faults != nil {
+				t.Fatalf("%s: it does not load:\n%s", page, faults.Text())
+			}
+			if len(c.Warnings) > 0 {
+				t.Errorf("%s: it loads with warnings:\n%s", page, c.Warnings.Text())
+			}
+			if c.Admin.Address != "" {
+				seen[page+" admin"]++
+				token, err := c.AdminToken()
+				if err != nil || token != "0123456789abcdef" || len(c.Admin.AllowedHosts) != 1 || !c.Admin.Console || c.Admin.ShowKeys {
+					t.Errorf("%s: Admin = %+v, %v; want a token, a name, and no keys", page, c.Admin, err)
+				}
+			}
+			a, err := c.TelemetryAccess()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a != nil {
+				seen[page+" telemetry"]++
+				if a.Service != "shop-gateway" || a.Endpoint != "http://127.0.0.1:4318" || a.Sample == nil || *a.Sample != 0.1 || !a.Metrics || !a.Traces || a.Trust {
+					t.Errorf("%s: TelemetryAccess = %+v", page, a)
+				}
+			}
+		}
+	}
+	want := map[string]int{
+		"wire-opentelemetry-and-prometheus.md admin": 1, "wire-opentelemetry-and-prometheus.md telemetry": 1, "read-the-console.md admin": 1,
+	}
+	if !maps.Equal(seen, want) {
+		t.Errorf("the pages show %v; want %v", seen, want)
 	}
 }

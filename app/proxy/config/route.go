@@ -12,6 +12,7 @@ type Route struct {
 	Share   bool  `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call that is under way, where its answer is proved to be theirs too."`
 	Finish  bool  `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left run to its end and be stored, instead of cancelling it."`
 	Fleet   bool  `yaml:"fleet" default:"true" gw:"!NoFleet" help:"false leaves the route out of the fleet: its answers and its clients' rates are each proxy's own."`
+	HotKeys int   `yaml:"hot_keys" default:"100" min:"0" max:"1000" gw:"HotKeys" help:"How many of its busiest URLs are known to the console, by traffic and by load time. 0 is none."`
 	Observe bool  `yaml:"observe" default:"false" gw:"Observe" help:"Nothing is shared, stored or refused on this route; what would have been is counted."`
 
 	Concurrency Count    `yaml:"concurrency" default:"none" min:"1" max:"1000000" none:"0" gw:"Concurrency" help:"Calls of this route at once, below the upstream's."`

@@ -67,7 +67,7 @@ func (f *field) schema() map[string]any {
 		if f.fields != nil {
 			s["items"] = objectSchema(f.fields)
 		} else {
-			s["items"] = f.valueSchema(f.typ.Elem())
+			s["items"] = f.valueSchema(f.valueType())
 		}
 		if f.least > 0 {
 			s["minItems"] = f.least
@@ -84,7 +84,7 @@ func (f *field) schema() map[string]any {
 	case f.typ.Kind() == reflect.Map:
 		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": map[string]any{"type": "string"}}
 	}
-	s := f.valueSchema(f.typ)
+	s := f.valueSchema(f.valueType())
 	if !f.noNone && s["pattern"] == nil && f.typ.Kind() != reflect.String {
 		s = map[string]any{"anyOf": []any{s, map[string]any{"const": none}}}
 	}
@@ -148,10 +148,7 @@ func (f *field) defaultValue() any { return f.jsonValue(f.def) }
 
 // jsonValue is a value, as it would be written, in JSON.
 func (f *field) jsonValue(text string) any {
-	t := f.typ
-	if f.isList() {
-		t = t.Elem()
-	}
+	t := f.valueType()
 	switch {
 	case text == none || t == typeDuration || t == typeSize:
 		return text
@@ -165,10 +162,7 @@ func (f *field) jsonValue(text string) any {
 
 // single is what one value is, in words.
 func (f *field) single() string {
-	t := f.typ
-	if f.isList() {
-		t = t.Elem()
-	}
+	t := f.valueType()
 	switch {
 	case t == typeDuration:
 		return "a duration such as 10s"
@@ -188,9 +182,9 @@ func (f *field) single() string {
 
 // label is the type in the documents.
 func (f *field) label() string {
-	t, list := f.typ, ""
+	t, list := f.valueType(), ""
 	if f.isList() {
-		t, list = t.Elem(), "list of "
+		list = "list of "
 	}
 	switch {
 	case f.fields != nil && f.isList():

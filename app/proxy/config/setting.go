@@ -89,16 +89,31 @@ func structOf(t reflect.Type) reflect.Type {
 
 func (f *field) isList() bool { return f.typ.Kind() == reflect.Slice }
 
+// valueType is the type of one value: of an item of a list, and of what a
+// pointer points to, whose nil says that nothing was written.
+func (f *field) valueType() reflect.Type {
+	if f.isList() || f.typ.Kind() == reflect.Pointer {
+		return f.typ.Elem()
+	}
+	return f.typ
+}
+
+// set gives a field of a struct its value.
+func (f *field) set(v, value reflect.Value) {
+	if f.typ.Kind() == reflect.Pointer {
+		v.Set(reflect.New(f.typ.Elem()))
+		v = v.Elem()
+	}
+	v.Set(value)
+}
+
 // isSection tells a struct, with a pointer or without.
 func (f *field) isSection() bool { return f.fields != nil && !f.isList() }
 
 // parse reads one value, of the field itself or of an item of its list, and
 // checks it against the bounds. Its error is a *mistake.
 func (f *field) parse(text string) (reflect.Value, error) {
-	t := f.typ
-	if f.isList() {
-		t = t.Elem()
-	}
+	t := f.valueType()
 	if text == none && !f.noNone {
 		if t.Kind() == reflect.String {
 			return reflect.ValueOf(""), nil
@@ -192,10 +207,7 @@ func (f *field) span() string {
 }
 
 func (f *field) bound(text string) reflect.Value {
-	t := f.typ
-	if f.isList() {
-		t = t.Elem()
-	}
+	t := f.valueType()
 	v, err := parseAs(t, text)
 	if err != nil {
 		panic(fmt.Sprintf("config: the bound %q of %s: %v", text, f.name, err))

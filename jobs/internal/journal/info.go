@@ -82,6 +82,18 @@ func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Durati
 	return max(0, j.Now().Sub(oldest.Time)), nil
 }
 
+// Count returns how many messages of a kind there are for all IDs of a queue. The
+// server goes by its subjects, all those of the queue, and reads one message.
+func (j *Journal) Count(ctx context.Context, queue string, k Kind) (int, error) {
+	count := 0
+	request := getRequest{Seq: 1, NextBySubject: j.subject(queue, "*", k), Batch: 1}
+	_, _, err := j.page(ctx, request, func(m *Message) bool {
+		count = 1 + m.after
+		return false
+	})
+	return count, err
+}
+
 // Consumer returns what hands out a queue's work items, and makes it with the
 // lease if there is none. The lease that holds is in its info.
 func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duration) (c jetstream.Consumer, err error) {

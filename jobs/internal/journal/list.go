@@ -60,7 +60,7 @@ func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool)
 		switch status := answer.Header.Get("Status"); status {
 		case "":
 		case "204": // the end of the page
-			return last, last > 0 && answer.Header.Get("Nats-Num-Pending") != "0", nil
+			return last, last > 0 && answer.Header.Get(headerPending) != "0", nil
 		case "404":
 			return last, false, nil
 		case "503":

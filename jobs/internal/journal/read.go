@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,7 +21,8 @@ type Message struct {
 	Meta      []byte
 	Data      []byte
 
-	try string
+	try   string
+	after int // of a page: how many more there are
 }
 
 // A View is what there is of a job.
@@ -106,6 +108,10 @@ func (j *Journal) getOnce(ctx context.Context, r getRequest) (*Message, error) {
 	return j.direct(answer)
 }
 
+// headerPending says how many more messages there are, in answers to requests for
+// several.
+const headerPending = "Nats-Num-Pending"
+
 // direct reads a message as the server hands it out directly. Nil: there is
 // none.
 func (j *Journal) direct(answer *nats.Msg) (*Message, error) {
@@ -123,7 +129,13 @@ func (j *Journal) direct(answer *nats.Msg) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("message without a time: %w", err)
 	}
-	return j.kept(answer.Header.Get(jetstream.SubjectHeader), seq, at, answer.Header, answer.Data)
+	m, err := j.kept(answer.Header.Get(jetstream.SubjectHeader), seq, at, answer.Header, answer.Data)
+	if pending := answer.Header.Get(headerPending); err == nil && pending != "" {
+		if m.after, err = strconv.Atoi(pending); err != nil {
+			return nil, fmt.Errorf("message without a count: %w", err)
+		}
+	}
+	return m, err
 }
 
 func (j *Journal) getFromLeader(ctx context.Context, body []byte) (*Message, error) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,7 +155,36 @@ func (s *Server) Restart() {
 }
 
 // Pause stops the process (SIGSTOP) until Continue, Kill or Restart.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() {
+	s.signal(syscall.SIGSTOP)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The signal is sent, not received: for a moment threads on other processors
+	// still answer.
+	for end := time.Now().Add(10 * time.Second); s.cmd != nil && !stopped(s.cmd.Process.Pid); {
+		if time.Now().After(end) {
+			s.t.Errorf("natstest: %s runs 10 s after SIGSTOP", s.c.Name)
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// stopped reports whether no thread of a process runs (proc(5): the state is the
+// first field behind the name, which ends with the last parenthesis).
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return true // not a system where this can be known
+	}
+	for _, file := range threads {
+		b, err := os.ReadFile(file)
+		if _, state, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" ")); err == nil && ok && !bytes.HasPrefix(state, []byte("T")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Continue lets a paused process go on.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }

@@ -6,12 +6,16 @@
 // and WEIR_TEST_ENGINES=required, runs the command, passes on the signals it
 // gets, stops the engines, and exits as the command did. With --install,
 // missing engines are installed first (see package engine). The name of a
-// program that is not started so (ab, caddy, hey, nginx, varnish, wrk) says that
-// it must be installed. For redis and valkey WEIR_TEST_<ENGINE>_SERVER is the
-// program's file, for tests that start, kill and pause their own.
+// program that is not started so (ab, caddy, chromium, hey, nginx, node, promtool,
+// varnish, wrk) says that it must be installed. For redis and valkey
+// WEIR_TEST_<ENGINE>_SERVER is the program's file, for tests that start, kill and
+// pause their own. WEIR_TEST_PROMTOOL, WEIR_TEST_CHROMIUM and WEIR_TEST_NODE are
+// files, too; where one has its like with _LIBS at the end (WEIR_TEST_NODE_LIBS), it
+// has to run with that as LD_LIBRARY_PATH.
 //
 // An optional engine that is not here, and that --install cannot get as the
-// machine's package lists do not have it, is left out. That is said.
+// machine's package lists do not have it, is left out. That is said, and its name
+// is in WEIR_TEST_WITHOUT, with commas: its tests may be skipped, and no others.
 package main
 
 import (
@@ -99,8 +103,11 @@ func (o options) startAll(signals <-chan os.Signal) (env []string, stop func(), 
 	if err != nil {
 		return nil, func() {}, err
 	}
+	env, err = o.tools(names)
+	if err != nil {
+		return nil, func() {}, err
+	}
 	servers, err := start(ctx, slices.DeleteFunc(names, func(name string) bool { return !engine.Startable(name) }))
-	env = []string{"WEIR_TEST_ENGINES=required"}
 	for _, s := range servers {
 		env = append(env, engine.Env(s.Name)+"="+s.URL)
 		if s.Name != "redis" && s.Name != "valkey" {
@@ -111,6 +118,28 @@ func (o options) startAll(signals <-chan os.Signal) (env []string, stop func(), 
 		env = append(env, engine.Env(s.Name)+"_SERVER="+path)
 	}
 	return env, func() { stopAll(servers) }, err
+}
+
+// tools returns the environment that does not depend on what was started: that
+// engines are required, those that are left out all the same, and the files of
+// the tools that tests run.
+func (o options) tools(have []string) ([]string, error) {
+	without := slices.DeleteFunc(slices.Clone(o.optional), func(name string) bool { return slices.Contains(have, name) })
+	env := []string{"WEIR_TEST_ENGINES=required", "WEIR_TEST_WITHOUT=" + strings.Join(without, ",")}
+	for _, name := range have {
+		if name != "promtool" && name != "chromium" && name != "node" {
+			continue
+		}
+		cmd, err := engine.Command(context.Background(), name)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, engine.Env(name)+"="+cmd.Path)
+		if libs := cmd.Env[len(cmd.Env)-1]; strings.HasPrefix(libs, "LD_LIBRARY_PATH=") {
+			env = append(env, engine.Env(name)+"_LIBS="+strings.TrimPrefix(libs, "LD_LIBRARY_PATH="))
+		}
+	}
+	return env, nil
 }
 
 // have returns the engines that are here, once those that are missing were

@@ -134,6 +134,29 @@ func TestOptionalIsStartedOrSaid(t *testing.T) {
 	}
 }
 
+// What is left out is told to the tests, so that they are skipped, and what is
+// here is not: those fail where they do not find it.
+func TestToolsAreNamedOrLeftOut(t *testing.T) {
+	for _, name := range []string{"promtool", "node"} {
+		cmd := with(t, "--optional", name, "--", "sh", "-c", `echo "$`+engine.Env(name)+`,$WEIR_TEST_WITHOUT"`)
+		cmd.Stderr = nil // it may say WITHOUT
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, without, _ := strings.Cut(strings.TrimSpace(string(out)), ",")
+		if engine.Installed(name) != nil {
+			if file != "" || without != name {
+				t.Errorf("with --optional %s = %q, without %q; want no file, and it left out", name, file, without)
+			}
+			continue
+		}
+		if !strings.HasSuffix(file, "/"+name) || without != "" {
+			t.Errorf("with --optional %s = %q, without %q; want its file, and nothing left out", name, file, without)
+		}
+	}
+}
+
 func TestOptionalMustBeKnown(t *testing.T) {
 	cmd := with(t, "--optional", "oracle", "--", "true")
 	cmd.Stderr = nil // the complaint is meant

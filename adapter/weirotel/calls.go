@@ -1,0 +1,184 @@
+package weirotel
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+var _ weirhttp.CallObserver = calls{}
+
+// calls tells of Handlers, Transports and Gateways.
+type calls struct{ t *Telemetry }
+
+// HTTP returns what Options.Observer of any number of Handlers and Transports, and
+// Config.Observer of a Gateway, may be.
+func (t *Telemetry) HTTP() weirhttp.CallObserver { return calls{t} }
+
+// CallStart is of [weirhttp.CallObserver].
+func (o calls) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.Header) context.Context {
+	t := o.t
+	if t.tracer == nil {
+		return ctx
+	}
+	b := beginning{
+		name: method(c.Request.Method) + " " + c.Route, kind: trace.SpanKindClient, attrs: t.callAttrs(c), background: c.Background,
+	}
+	carrier := propagation.HeaderCarrier(header)
+	if !trace.SpanContextFromContext(ctx).IsValid() { // there is no Middleware, or an Untrusted one
+		remote := t.o.Propagator.Extract(ctx, carrier)
+		if t.o.Untrusted {
+			b.remote = trace.SpanContextFromContext(remote)
+		} else {
+			ctx = remote
+		}
+	}
+	ctx = t.start(ctx, b)
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		for _, field := range t.o.Propagator.Fields() {
+			header.Del(field) // of the client, part of which might be left
+		}
+		t.o.Propagator.Inject(ctx, carrier)
+	}
+	return ctx
+}
+
+// callAttrs are the attributes that the span of a call starts with.
+func (t *Telemetry) callAttrs(c weirhttp.CallInfo) []attribute.KeyValue {
+	r := c.Request
+	scheme := scheme(r)
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host, port = r.Host, ""
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		number = map[string]int{"http": 80, "https": 443}[scheme]
+	}
+	attrs := []attribute.KeyValue{
+		semconv.HTTPRequestMethodKey.String(method(r.Method)), semconv.URLScheme(scheme),
+		semconv.ServerAddress(host), semconv.ServerPort(number),
+		routeKey.String(c.Route), backgroundKey.Bool(c.Background),
+	}
+	if t.o.URLs {
+		attrs = append(attrs, semconv.URLFull(scheme+"://"+r.Host+r.URL.RequestURI()))
+	}
+	return attrs
+}
+
+// CallEnd is of [weirhttp.CallObserver].
+func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.CallEnd) {
+	how := called{route: c.Route, method: method(c.Request.Method), status: end.Status}
+	switch {
+	case end.Err != nil:
+		how.errorType = errorType(end.Err)
+	case end.Status >= http.StatusBadRequest:
+		how.errorType = strconv.Itoa(end.Status)
+	}
+	if in := o.t.inst; in != nil {
+		in.client.Inst().Record(ctx, end.Duration.Seconds(), in.calls.get(how, called.attrs)...)
+	}
+	span := o.t.started(ctx)
+	if span == nil {
+		return
+	}
+	span.SetAttributes(queuedKey.Float64(end.Queued.Seconds()))
+	if end.Status != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(end.Status), headedKey.Float64(end.Headed.Seconds()))
+	}
+	switch {
+	case end.Err != nil:
+		o.t.fail(span, end.Err)
+	case how.errorType != "":
+		span.SetAttributes(semconv.ErrorTypeKey.String(how.errorType))
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(end.Start.Add(end.Duration)))
+}
+
+// Waited is of [weirhttp.CallObserver].
+func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
+	how := waited{unit: routeKey.String(w.Route), joined: true}
+	if w.Err != nil {
+		how.errorType = errorType(w.Err)
+	}
+	if in := o.t.inst; in != nil {
+		in.wait.Record(ctx, w.Duration.Seconds(), in.waits.get(how, waited.attrs)...)
+	}
+	if o.t.tracer != nil {
+		o.t.wait(ctx, "weir wait "+w.Route, w.Start, w.Duration, w.Call, w.Err, routeKey.String(w.Route), joinedKey.Bool(true))
+	}
+}
+
+// Event is of [weirhttp.Observer]. What it tells is an event of the span that the
+// request came in, if the program has one around the Handler.
+func (o calls) Event(e weirhttp.Event) {
+	if o.t.tracer == nil || e.Request == nil {
+		return
+	}
+	span := trace.SpanFromContext(e.Request.Context())
+	if !span.IsRecording() {
+		return
+	}
+	switch e.Kind {
+	case weirhttp.EventRefused:
+		o.t.refusal(span, e.Err)
+	case weirhttp.EventPanicked:
+		o.t.panicked(span, e.Err)
+	case weirhttp.EventStale:
+		span.AddEvent("weir.stale", trace.WithAttributes(semconv.ErrorTypeKey.String(errorType(e.Err))))
+	}
+}
+
+// called is what the attributes of a call's duration are made from. The host is
+// none of them: clients say what it is.
+type called struct {
+	route, method, errorType string
+	status                   int
+}
+
+func (c called) attrs() []attribute.KeyValue {
+	attrs := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(c.method), routeKey.String(c.route)}
+	if c.status != 0 {
+		attrs = append(attrs, semconv.HTTPResponseStatusCode(c.status))
+	}
+	return withError(c.errorType, attrs...)
+}
+
+// methods are those that are known; clients may send any.
+var methods = [...]string{
+	semconv.HTTPRequestMethodOther.Value.AsString(), http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+	http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace, "QUERY",
+}
+
+// methodNumber is the place of m in methods, the first if it is not known.
+func methodNumber(m string) uint8 {
+	for i := 1; i < len(methods); i++ {
+		if methods[i] == m {
+			return uint8(i)
+		}
+	}
+	return 0
+}
+
+// method is m, or what stands for one that is not known.
+func method(m string) string { return methods[methodNumber(m)] }
+
+func scheme(r *http.Request) string {
+	switch {
+	case r.URL.Scheme == "http" || r.URL.Scheme == "https":
+		return r.URL.Scheme
+	case r.TLS != nil:
+		return "https"
+	}
+	return "http"
+}

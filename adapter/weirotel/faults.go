@@ -1,0 +1,92 @@
+package weirotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/limit"
+)
+
+// errorType is the error.type of err: a word for what weir itself fails with, and
+// of all others their type. There are as many as the program has types of errors.
+func errorType(err error) string {
+	var panicked *flight.PanicError
+	var refused *limit.Error
+	switch {
+	case errors.As(err, &panicked):
+		return "panic"
+	case errors.As(err, &refused):
+		return "limited"
+	case errors.Is(err, flight.ErrGoexit):
+		return "goexit"
+	case errors.Is(err, weir.ErrStuck):
+		return "stuck"
+	case errors.Is(err, weir.ErrClosed):
+		return "closed"
+	case errors.Is(err, flight.ErrAbandoned):
+		return "abandoned"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return typeName(err)
+}
+
+// typeName is the type of err, or of what it wraps if it only adds words to that.
+func typeName(err error) string {
+	for {
+		name := fmt.Sprintf("%T", err)
+		next := errors.Unwrap(err)
+		if name != "*fmt.wrapError" && name != "weir.notFound" || next == nil {
+			return name
+		}
+		err = next
+	}
+}
+
+// fail records err in span: its type, and its text if that is switched on.
+func (t *Telemetry) fail(span trace.Span, err error) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
+	text := ""
+	if t.o.ErrorMessages {
+		text = err.Error()
+	}
+	span.SetStatus(codes.Error, text)
+	t.refusal(span, err)
+	t.panicked(span, err)
+}
+
+// refusal records in span that a limiter has refused, if err says so.
+func (t *Telemetry) refusal(span trace.Span, err error) {
+	var refused *limit.Error
+	if errors.As(err, &refused) {
+		span.AddEvent("weir.refused", trace.WithAttributes(reasonKey.String(underscored(refused.Reason.String()))))
+	} else if errors.Is(err, weir.ErrStuck) {
+		span.AddEvent("weir.refused", trace.WithAttributes(reasonKey.String("stuck")))
+	}
+}
+
+// panicked records in span that something has panicked, if err says so.
+func (t *Telemetry) panicked(span trace.Span, err error) {
+	var p *flight.PanicError
+	if !errors.As(err, &p) {
+		return
+	}
+	attrs := []attribute.KeyValue{semconv.ExceptionType(fmt.Sprintf("%T", p.Value))}
+	if t.o.ErrorMessages {
+		attrs = append(attrs, semconv.ExceptionMessage(fmt.Sprint(p.Value)), semconv.ExceptionStacktrace(string(p.Stack)))
+	}
+	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(attrs...))
+}
+
+func underscored(words string) string { return strings.ReplaceAll(words, " ", "_") }

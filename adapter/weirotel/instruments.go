@@ -1,0 +1,82 @@
+package weirotel
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
+)
+
+// instruments are what is recorded when it happens.
+type instruments struct {
+	load, wait metric.Float64Histogram
+	client     httpconv.ClientRequestDuration
+	server     httpconv.ServerRequestDuration
+	active     activeRequests
+
+	loads    sets[loaded]
+	waits    sets[waited]
+	calls    sets[called]
+	requests sets[answered]
+}
+
+// seconds are the ends of buckets that are advised for durations, from what a
+// memory takes to what people give up at.
+var seconds = []float64{
+	0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
+}
+
+func newInstruments(m metric.Meter) (*instruments, error) {
+	in := new(instruments)
+	var faults [5]error
+	in.load, faults[0] = m.Float64Histogram("weir.load.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long the load function of a Guard ran."), metric.WithExplicitBucketBoundaries(seconds...))
+	in.wait, faults[1] = m.Float64Histogram("weir.wait.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long a call or a request waited for a load or a call."), metric.WithExplicitBucketBoundaries(seconds...))
+	in.client, faults[2] = httpconv.NewClientRequestDuration(m)
+	in.server, faults[3] = httpconv.NewServerRequestDuration(m)
+	faults[4] = in.active.observe(m)
+	return in, errors.Join(faults[:]...)
+}
+
+// activeRequests are http.server.active_requests. They are counted here and read
+// when metrics are collected, as an instrument that is told of the beginning and
+// the end of each request would cost more than all else that is told of it.
+type activeRequests struct {
+	counts       [len(methods)][2]atomic.Int64 // by method, and by whether it came over TLS
+	used         [len(methods)][2]atomic.Bool  // of counts: since when they are told
+	registration metric.Registration
+}
+
+// add adds n to those that came like a.
+func (r *activeRequests) add(a arrived, n int64) {
+	scheme := 0
+	if a.secure {
+		scheme = 1
+	}
+	r.counts[a.method][scheme].Add(n)
+	if used := &r.used[a.method][scheme]; !used.Load() {
+		used.Store(true)
+	}
+}
+
+func (r *activeRequests) observe(m metric.Meter) error {
+	inst, err := httpconv.NewServerActiveRequestsObservable(m)
+	if err != nil {
+		return err
+	}
+	r.registration, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for method := range r.counts {
+			for scheme := range r.counts[method] {
+				if r.used[method][scheme].Load() {
+					a := arrived{uint8(method), scheme == 1}
+					o.ObserveInt64(inst.Inst(), r.counts[method][scheme].Load(), metric.WithAttributes(a.attrs()...))
+				}
+			}
+		}
+		return nil
+	}, inst.Inst())
+	return err
+}

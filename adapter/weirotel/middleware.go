@@ -1,0 +1,159 @@
+package weirotel
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Middleware returns next with http.server.request.duration and
+// http.server.active_requests, and with the trace that a request names in its
+// context, so that the spans of calls and waits belong to it. It starts no span
+// itself: a hit has none.
+//
+// next is a weirhttp.Handler, a gateway.Gateway, or stands before one. http.route
+// is what a Gateway tells (a method SetRoute of the ResponseWriter), or else
+// route, or else left out; weir.outcome is that of the Receipt. What is told is
+// passed on, so another ResponseWriter that wants to know may stand before it.
+func (t *Telemetry) Middleware(next http.Handler, route string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if t.tracer != nil && !t.o.Untrusted {
+			ctx := t.o.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+			if ctx != r.Context() {
+				r = r.WithContext(ctx)
+			}
+		}
+		if t.inst == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		t.inst.serve(w, r, next, route)
+	})
+}
+
+// serve answers r by next, and records it.
+func (in *instruments) serve(w http.ResponseWriter, r *http.Request, next http.Handler, route string) {
+	start := time.Now()
+	ctx := r.Context()
+	came := arrived{methodNumber(r.Method), scheme(r) == "https"}
+	in.active.add(came, 1)
+	// Not from a pool: who writes after the handler has returned would write into
+	// the answer of another client.
+	noted := &writer{ResponseWriter: w, route: route}
+	returned := false
+	defer func() { // deferred, as next may panic, which goes on
+		in.active.add(came, -1)
+		in.record(ctx, time.Since(start), noted.answered(came, r, returned))
+	}()
+	next.ServeHTTP(noted, r)
+	returned = true
+}
+
+func (in *instruments) record(ctx context.Context, d time.Duration, how answered) {
+	in.server.Inst().Record(ctx, d.Seconds(), in.requests.get(how, answered.attrs)...)
+}
+
+// arrived is what the attributes of a request are made from when it comes.
+type arrived struct {
+	method uint8 // of methods
+	secure bool  // over TLS
+}
+
+func (a arrived) attrs() []attribute.KeyValue {
+	scheme := "http"
+	if a.secure {
+		scheme = "https"
+	}
+	return []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(methods[a.method]), semconv.URLScheme(scheme)}
+}
+
+// answered is what they are made from when it has been answered. It is small, as
+// it is looked up for each request.
+type answered struct {
+	route string
+	arrived
+	major, minor uint8
+	outcome      weirhttp.Outcome
+	panicked     bool
+	status       int32
+}
+
+func (a answered) attrs() []attribute.KeyValue {
+	attrs := a.arrived.attrs()
+	if v := version(a.major, a.minor); v != "" {
+		attrs = append(attrs, semconv.NetworkProtocolVersion(v))
+	}
+	if a.route != "" {
+		attrs = append(attrs, semconv.HTTPRoute(a.route))
+	}
+	if a.status != 0 {
+		attrs = append(attrs, semconv.HTTPResponseStatusCode(int(a.status)))
+	}
+	if words := outcome(a.outcome); words != "" {
+		attrs = append(attrs, outcomeKey.String(words))
+	}
+	switch {
+	case a.panicked:
+		return withError("panic", attrs...)
+	case a.status >= http.StatusInternalServerError:
+		return withError(strconv.Itoa(int(a.status)), attrs...)
+	}
+	return attrs
+}
+
+// answered says how w was used for r.
+func (w *writer) answered(came arrived, r *http.Request, returned bool) answered {
+	a := answered{
+		arrived: came, route: w.route, major: uint8(r.ProtoMajor), minor: uint8(r.ProtoMinor),
+		outcome: w.outcome, panicked: !returned, status: int32(w.status),
+	}
+	if returned && a.status == 0 {
+		a.status = http.StatusOK // what the server makes of a handler that writes nothing
+	}
+	return a
+}
+
+// version is that of the protocol.
+func version(major, minor uint8) string {
+	switch {
+	case major == 1 && minor == 0:
+		return "1.0"
+	case major == 1:
+		return "1.1"
+	case major == 2:
+		return "2"
+	case major == 3:
+		return "3"
+	}
+	return ""
+}
+
+// outcome is o in a word, empty for none.
+func outcome(o weirhttp.Outcome) string {
+	switch o {
+	case weirhttp.OutcomePass:
+		return "pass"
+	case weirhttp.OutcomeMiss:
+		return "miss"
+	case weirhttp.OutcomeJoined:
+		return "joined"
+	case weirhttp.OutcomeHit:
+		return "hit"
+	case weirhttp.OutcomeStale:
+		return "stale"
+	case weirhttp.OutcomeValidated:
+		return "validated"
+	case weirhttp.OutcomeRefused:
+		return "refused"
+	case weirhttp.OutcomeFailed:
+		return "failed"
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package weirotel
+
+import (
+	"math"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A reading is a metric that is read when metrics are collected.
+type reading struct {
+	name, unit, text string
+	now              bool // how it stands, not a count since the start
+	key              attribute.Key
+	guard            func(weir.Stats) []point
+	route            func(weirhttp.Stats) []point
+}
+
+// A point is a number, of a kind or for a reason where there are several.
+type point struct {
+	value string // of reading.key
+	n     int64
+}
+
+type number interface{ ~int | ~uint64 }
+
+// one is a number without a kind.
+func one[N number](n N) []point { return []point{{n: whole(n)}} }
+
+// of is one of several.
+func of[N number](value string, n N) point { return point{value, whole(n)} }
+
+func whole[N number](n N) int64 {
+	if uint64(n) > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(n)
+}
+
+// readings are all of them.
+var readings = []reading{
+	{
+		name: "weir.avoided", unit: "{call}", text: "Calls and requests that needed no load of their own.", key: kindKey,
+		guard: func(s weir.Stats) []point {
+			return []point{of("hit", s.Hits), of("stale", s.StaleHits), of("negative", s.NegativeHits), of("failure", s.MemoHits), of("join", s.Joins)}
+		},
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("hit", s.Hits), of("stale", s.Stale), of("joined", s.Joined), of("validated", s.Validated), of("fleet", s.Fleet)}
+		},
+	},
+	{
+		name: "weir.refused", unit: "{call}", text: "Loads and requests that were refused.", key: reasonKey,
+		guard: func(s weir.Stats) []point { return []point{of("limit", s.Refusals), of("stuck", s.StuckRefusals)} },
+		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("door", s.Door)} },
+	},
+	{
+		name: "weir.failures", unit: "{load}", text: "Loads and calls that failed; not-found is no failure.", key: kindKey,
+		guard: func(s weir.Stats) []point { return []point{of("failed", s.LoadFailures)} },
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("no_answer", s.Failed), of("broken", s.Broken), of("server_error", s.ServerErrors)}
+		},
+	},
+	{
+		name: "weir.loads", unit: "{load}", text: "Loads, and calls of what stands behind a handler.",
+		guard: func(s weir.Stats) []point { return one(s.Loads) },
+		route: func(s weirhttp.Stats) []point { return one(s.Calls) },
+	},
+	{
+		name: "weir.refreshes", unit: "{load}", text: "Loads and calls in the background.",
+		guard: func(s weir.Stats) []point { return one(s.Refreshes) },
+		route: func(s weirhttp.Stats) []point { return one(s.Refreshes) },
+	},
+	{
+		name: "weir.abandoned", unit: "{load}", text: "Loads and calls that were cancelled since nobody waited any more.",
+		guard: func(s weir.Stats) []point { return one(s.Abandoned) },
+		route: func(s weirhttp.Stats) []point { return one(s.Abandoned) },
+	},
+	{
+		name: "weir.stale_on_error", unit: "{call}", text: "Calls and requests that got what is stale in place of an error or a long wait.",
+		guard: func(s weir.Stats) []point { return one(s.StaleOnError) },
+		route: func(s weirhttp.Stats) []point { return one(s.StaleOnError) },
+	},
+	{
+		name: "weir.running", unit: "{load}", text: "Loads and calls that have not returned.", now: true,
+		guard: func(s weir.Stats) []point { return one(s.Running) },
+		route: func(s weirhttp.Stats) []point { return one(s.InFlight) },
+	},
+	ofGuard("weir.not_found", "{load}", "Answers of loads that were not-found.", func(s weir.Stats) uint64 { return s.NotFound }),
+	ofGuard("weir.timeouts", "{load}", "Loads that outlived their time.", func(s weir.Stats) uint64 { return s.LoadTimeouts }),
+	ofGuard("weir.panics", "{load}", "Loads that panicked or called runtime.Goexit.", func(s weir.Stats) uint64 { return s.Panics }),
+	ofGuard("weir.superseded", "{load}", "Answers of loads that were overtaken by a write, and not kept.", func(s weir.Stats) uint64 { return s.Superseded }),
+	ofGuard("weir.skipped", "{load}", "Refreshes that did not start, for want of a place or a permit.", func(s weir.Stats) uint64 { return s.RefreshesSkipped }),
+	ofGuard("weir.entries", "{entry}", "Entries in memory, about.", func(s weir.Stats) int { return s.Entries }),
+	ofGuard("weir.flights", "{key}", "Keys that are being loaded and that a caller could join.", func(s weir.Stats) int { return s.Flights }),
+	ofGuard("weir.refreshing", "{load}", "Loads in the background that have not returned.", func(s weir.Stats) int { return s.Refreshing }),
+	ofGuard("weir.stuck", "{load}", "Loads that have outlived their time and not returned.", func(s weir.Stats) int { return s.Stuck }),
+	ofRoute("weir.requests", "{request}", "Requests.", func(s weirhttp.Stats) uint64 { return s.Requests }),
+	ofRoute("weir.left", "{request}", "Clients that went away before their answer.", func(s weirhttp.Stats) uint64 { return s.Left }),
+	ofRoute("weir.lagged", "{request}", "Readers that fell behind the window.", func(s weirhttp.Stats) uint64 { return s.Lagged }),
+	ofRoute("weir.waiting", "{request}", "Requests that wait for another's call.", func(s weirhttp.Stats) int { return s.Waiting }),
+	ofRoute("weir.streams", "{request}", "Upgrades and event streams.", func(s weirhttp.Stats) int { return s.Streams }),
+}
+
+// ofGuard is a reading of Guards only; what is an int in Stats stands now.
+func ofGuard[N number](name, unit, text string, n func(weir.Stats) N) reading {
+	return reading{name: name, unit: unit, text: text, now: stands[N](), guard: func(s weir.Stats) []point { return one(n(s)) }}
+}
+
+// ofRoute is one of Handlers only.
+func ofRoute[N number](name, unit, text string, n func(weirhttp.Stats) N) reading {
+	return reading{name: name, unit: unit, text: text, now: stands[N](), route: func(s weirhttp.Stats) []point { return one(n(s)) }}
+}
+
+func stands[N number]() bool {
+	_, ok := any(*new(N)).(int)
+	return ok
+}

@@ -1,0 +1,193 @@
+package weirotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A Route is a *weirhttp.Handler or a *weirhttp.Transport.
+type Route interface {
+	Stats() weirhttp.Stats
+}
+
+var (
+	_ Route = (*weirhttp.Handler)(nil)
+	_ Route = (*weirhttp.Transport)(nil)
+)
+
+// A registry is what is read when metrics are collected.
+type registry struct {
+	instruments  []metric.Int64Observable // of readings
+	registration metric.Registration      // of read
+
+	mu       sync.Mutex
+	closed   bool                      // guarded by mu
+	guards   map[string]weir.Inspector // guarded by mu, by name
+	routes   map[string]Route          // guarded by mu, by name
+	gateways []*gateway.Gateway        // guarded by mu
+}
+
+// AddGuard has the counts of g read for metrics, until RemoveGuard or Close. The
+// error matches ErrNil, ErrName or ErrTaken.
+func (t *Telemetry) AddGuard(g weir.Inspector) error {
+	if g == nil {
+		return fmt.Errorf("%w: there is no Guard", ErrNil)
+	}
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	return add(&t.seen.guards, "Guard", g.Name(), g)
+}
+
+// AddRoute does so for a Handler or a Transport. Its name should be the Route of
+// its Options.
+func (t *Telemetry) AddRoute(name string, r Route) error {
+	if r == nil {
+		return fmt.Errorf("%w: there is no route %q", ErrNil, name)
+	}
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	return add(&t.seen.routes, "route", name, r)
+}
+
+// AddGateway does so for the routes of g, as they are when metrics are collected.
+// Of those that are called as one of AddRoute that one is read.
+func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
+	if g == nil {
+		return fmt.Errorf("%w: there is no Gateway", ErrNil)
+	}
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	if slices.Contains(t.seen.gateways, g) {
+		return fmt.Errorf("%w: the Gateway was added before", ErrTaken)
+	}
+	t.seen.gateways = append(t.seen.gateways, g)
+	return nil
+}
+
+func add[T any](to *map[string]T, what, name string, one T) error {
+	if name == "" {
+		return fmt.Errorf("%w: a %s has none", ErrName, what)
+	}
+	if _, ok := (*to)[name]; ok {
+		return fmt.Errorf("%w: there is a %s %q", ErrTaken, what, name)
+	}
+	if *to == nil {
+		*to = make(map[string]T)
+	}
+	(*to)[name] = one
+	return nil
+}
+
+// RemoveGuard ends what AddGuard began. It reports false if there is no Guard of
+// that name.
+func (t *Telemetry) RemoveGuard(name string) bool {
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	_, ok := t.seen.guards[name]
+	delete(t.seen.guards, name)
+	return ok
+}
+
+// RemoveRoute ends what AddRoute began. It reports false if there is no route of
+// that name.
+func (t *Telemetry) RemoveRoute(name string) bool {
+	t.seen.mu.Lock()
+	defer t.seen.mu.Unlock()
+	_, ok := t.seen.routes[name]
+	delete(t.seen.routes, name)
+	return ok
+}
+
+// observe makes the instruments, and has them read when m's provider collects.
+func (s *registry) observe(m metric.Meter) error {
+	var faults []error
+	all := make([]metric.Observable, 0, len(readings))
+	for _, r := range readings {
+		var one metric.Int64Observable
+		var err error
+		if r.now {
+			one, err = m.Int64ObservableUpDownCounter(r.name, metric.WithUnit(r.unit), metric.WithDescription(r.text))
+		} else {
+			one, err = m.Int64ObservableCounter(r.name, metric.WithUnit(r.unit), metric.WithDescription(r.text))
+		}
+		faults = append(faults, err)
+		s.instruments = append(s.instruments, one)
+		all = append(all, one)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	var err error
+	s.registration, err = m.RegisterCallback(s.read, all...)
+	return err
+}
+
+// close forgets what is read. It reports false if it was closed before.
+func (s *registry) close() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.closed
+	s.closed = true
+	s.guards, s.routes, s.gateways = nil, nil, nil
+	return !was
+}
+
+// read tells o how all stands.
+func (s *registry) read(_ context.Context, o metric.Observer) error {
+	s.mu.Lock()
+	guards, routes, gateways := maps.Clone(s.guards), maps.Clone(s.routes), slices.Clone(s.gateways)
+	s.mu.Unlock()
+
+	for name, g := range guards {
+		s.guard(o, guardKey.String(name), g.Stats())
+	}
+	for _, g := range gateways {
+		for name, st := range g.Stats().Routes {
+			if _, ok := routes[name]; !ok { // else it would be told twice
+				s.route(o, routeKey.String(name), st)
+			}
+		}
+	}
+	for name, r := range routes {
+		s.route(o, routeKey.String(name), r.Stats())
+	}
+	return nil
+}
+
+func (s *registry) guard(o metric.Observer, unit attribute.KeyValue, st weir.Stats) {
+	for i, r := range readings {
+		if r.guard != nil {
+			s.tell(o, i, unit, r.guard(st))
+		}
+	}
+}
+
+func (s *registry) route(o metric.Observer, unit attribute.KeyValue, st weirhttp.Stats) {
+	for i, r := range readings {
+		if r.route != nil {
+			s.tell(o, i, unit, r.route(st))
+		}
+	}
+}
+
+// tell tells o of the points of a reading.
+func (s *registry) tell(o metric.Observer, i int, unit attribute.KeyValue, points []point) {
+	for _, p := range points {
+		attrs := []attribute.KeyValue{unit}
+		if p.value != "" {
+			attrs = append(attrs, readings[i].key.String(p.value))
+		}
+		o.ObserveInt64(s.instruments[i], p.n, metric.WithAttributes(attrs...))
+	}
+}

@@ -1,0 +1,211 @@
+package weirprom
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Errors of New, AddGuard and AddRoute.
+var (
+	// ErrName: a Guard or a route has no name, so that nobody could tell it apart.
+	ErrName = errors.New("weirprom: a name is required")
+	// ErrTaken: another Guard, or another Route, has that name.
+	ErrTaken = errors.New("weirprom: the name is taken")
+	// ErrNil: there is no Guard, or no Route.
+	ErrNil = errors.New("weirprom: nil")
+	// ErrCache: Options has a Cache, and a Gateway with another one.
+	ErrCache = errors.New("weirprom: the gateway has another cache")
+)
+
+// Options are what a Collector collects from. All of it may be left out.
+type Options struct {
+	// Guards have names that are there, and differ.
+	Guards []weir.Inspector
+	// Routes by what the label route says.
+	Routes map[string]Route
+	// Gateway with its routes, upstreams, servers and cache, as they are at a
+	// scrape.
+	Gateway *gateway.Gateway
+	// Cache is the one that Routes share. It may be left out where there is a
+	// Gateway, whose own it is.
+	Cache *weirhttp.Cache
+}
+
+// A Route is a *weirhttp.Handler or a *weirhttp.Transport.
+type Route interface {
+	Stats() weirhttp.Stats
+	Requests() inspect.Durations
+	Calls() inspect.Durations
+	Waits() inspect.Durations
+}
+
+var (
+	_ prometheus.Collector = (*Collector)(nil)
+	_ Route                = (*weirhttp.Handler)(nil)
+	_ Route                = (*weirhttp.Transport)(nil)
+)
+
+// A Collector tells Prometheus how Guards, HTTP handlers and a Gateway stand. All of
+// one registry belong into one Collector: it describes every name that it may
+// ever tell, so a registry refuses a second one (prometheus.AlreadyRegisteredError)
+// unless each is wrapped with a label of its own (prometheus.WrapRegistererWith).
+//
+// It reads on a scrape and does nothing in between. What has been closed is told
+// as it stands until it is removed. The zero Collector is empty and ready. It is
+// safe for concurrent use and must not be copied.
+type Collector struct {
+	gateway *gateway.Gateway
+	cache   *weirhttp.Cache
+
+	mu     sync.Mutex
+	guards []guard // guarded by mu; in the order in which they came
+	routes []route // guarded by mu; as guards
+}
+
+// A guard and what it is called, in valid UTF-8.
+type guard struct {
+	name string
+	weir.Inspector
+}
+
+// A route and what it is called.
+type route struct {
+	name string
+	Route
+}
+
+// New returns a Collector. Its error joins those of all that it could not take.
+func New(o Options) (*Collector, error) {
+	c := &Collector{gateway: o.Gateway, cache: o.Cache}
+	var faults []error
+	if o.Gateway != nil {
+		if c.cache = o.Gateway.Cache(); o.Cache != nil && o.Cache != c.cache {
+			faults = append(faults, ErrCache)
+		}
+	}
+	for _, g := range o.Guards {
+		faults = append(faults, c.AddGuard(g))
+	}
+	for name, r := range o.Routes {
+		faults = append(faults, c.AddRoute(name, r))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AddGuard adds g. The error matches ErrNil, ErrName or ErrTaken.
+func (c *Collector) AddGuard(g weir.Inspector) error {
+	if g == nil {
+		return fmt.Errorf("%w: there is no Guard", ErrNil)
+	}
+	name := label(g.Name())
+	if name == "" {
+		return fmt.Errorf("%w: give the Guard one in its Options", ErrName)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.guards, func(other guard) bool { return other.name == name }) {
+		return fmt.Errorf("%w: there is a Guard %q", ErrTaken, name)
+	}
+	c.guards = append(c.guards, guard{name, g})
+	return nil
+}
+
+// RemoveGuard removes the Guard of that name, and reports false if there is none.
+func (c *Collector) RemoveGuard(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := len(c.guards)
+	c.guards = slices.DeleteFunc(c.guards, func(g guard) bool { return g.name == label(name) })
+	return len(c.guards) < before
+}
+
+// AddRoute adds r, whose label route is name. The error matches ErrNil, ErrName or
+// ErrTaken.
+func (c *Collector) AddRoute(name string, r Route) error {
+	if r == nil {
+		return fmt.Errorf("%w: there is no Route %q", ErrNil, name)
+	}
+	if name = label(name); name == "" {
+		return fmt.Errorf("%w: a Route has none", ErrName)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.routes, func(other route) bool { return other.name == name }) {
+		return fmt.Errorf("%w: there is a Route %q", ErrTaken, name)
+	}
+	c.routes = append(c.routes, route{name, r})
+	return nil
+}
+
+// RemoveRoute removes the Route of that name, and reports false if there is none.
+func (c *Collector) RemoveRoute(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := len(c.routes)
+	c.routes = slices.DeleteFunc(c.routes, func(r route) bool { return r.name == label(name) })
+	return len(c.routes) < before
+}
+
+// Describe is of [prometheus.Collector]: it sends all that there can be.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range all {
+		ch <- m.desc
+	}
+}
+
+// Collect is of [prometheus.Collector].
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	guards, routes := slices.Clone(c.guards), slices.Clone(c.routes)
+	c.mu.Unlock()
+
+	s := sink(ch)
+	called, limits := names{}, names{}
+	if c.gateway != nil {
+		s.gateway(c.gateway, called, limits)
+	}
+	if c.cache != nil {
+		s.cache(c.cache.Stats())
+	}
+	for _, r := range routes {
+		s.route(called.take(r.name, "handler:"+r.name), r)
+	}
+	told := limiters{}
+	for _, g := range guards {
+		s.guard(g)
+		told.guard(s, g, limits)
+	}
+}
+
+// names are those that a scrape has used for a label. Each is used once, or the
+// registry would refuse all that was collected.
+type names map[string]bool
+
+// take returns name, or if it is taken another one, or that with a number.
+func (n names) take(name, another string) string {
+	for i := 2; n[name]; i++ {
+		name = another
+		if n[name] {
+			name += " " + strconv.Itoa(i)
+		}
+	}
+	n[name] = true
+	return name
+}
+
+// label returns name as the value of a label, which must be valid UTF-8.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }

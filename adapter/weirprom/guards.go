@@ -1,0 +1,53 @@
+package weirprom
+
+// guard sends how g stands.
+func (s sink) guard(g guard) {
+	name, st := g.name, g.Stats()
+	put(s, guardAvoided, st.Hits, name, "hit")
+	put(s, guardAvoided, st.StaleHits, name, "stale")
+	put(s, guardAvoided, st.NegativeHits, name, "negative")
+	put(s, guardAvoided, st.MemoHits, name, "failure")
+	put(s, guardAvoided, st.Joins, name, "join")
+	put(s, guardLoads, st.Loads, name)
+	put(s, guardRefreshes, st.Refreshes, name)
+	put(s, guardFailures, st.LoadFailures, name)
+	put(s, guardNotFound, st.NotFound, name)
+	put(s, guardTimeouts, st.LoadTimeouts, name)
+	put(s, guardPanics, st.Panics, name)
+	put(s, guardAbandoned, st.Abandoned, name)
+	put(s, guardSuperseded, st.Superseded, name)
+	put(s, guardStaleOnError, st.StaleOnError, name)
+	put(s, guardRefused, st.Refusals, name, "limit")
+	put(s, guardRefused, st.StuckRefusals, name, "stuck")
+	put(s, guardSkipped, st.RefreshesSkipped, name)
+	put(s, guardEntries, st.Entries, name)
+	put(s, guardFlights, st.Flights, name)
+	put(s, guardLoadsRunning, st.Running, name)
+	put(s, guardRefreshesRunning, st.Refreshing, name)
+	put(s, guardLoadsStuck, st.Stuck, name)
+	putDurations(s, guardLoadDuration, g.Loads(), name)
+	putDurations(s, guardWaitDuration, g.Waits(), name)
+	if f := st.Fleet; f.Acquires > 0 || f.Writes > 0 || f.Resets > 0 { // else it is in none
+		s.fleet(name, fleetStats{
+			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
+		})
+	}
+}
+
+// fleetStats are what a Guard and a cache have in common.
+type fleetStats struct {
+	fresh, granted, held, cooling                  uint64
+	unavailable, lostLeases, waits, pushes, resets uint64
+}
+
+func (s sink) fleet(guard string, f fleetStats) {
+	put(s, fleetAcquires, f.fresh, guard, "fresh")
+	put(s, fleetAcquires, f.granted, guard, "granted")
+	put(s, fleetAcquires, f.held, guard, "held")
+	put(s, fleetAcquires, f.cooling, guard, "cooling")
+	put(s, fleetUnavailable, f.unavailable, guard)
+	put(s, fleetLostLeases, f.lostLeases, guard)
+	put(s, fleetWaits, f.waits, guard)
+	put(s, fleetPushes, f.pushes, guard)
+	put(s, fleetResets, f.resets, guard)
+}

@@ -1,0 +1,87 @@
+package weirprom
+
+import (
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// route sends how r stands.
+func (s sink) route(name string, r Route) {
+	s.counts(name, r.Stats())
+	putDurations(s, httpRequestDuration, r.Requests(), name)
+	putDurations(s, httpCallDuration, r.Calls(), name)
+	putDurations(s, httpWaitDuration, r.Waits(), name)
+}
+
+// counts sends what a route has done.
+func (s sink) counts(name string, st weirhttp.Stats) {
+	put(s, httpRequests, st.Requests, name)
+	put(s, httpAvoided, st.Hits, name, "hit")
+	put(s, httpAvoided, st.Stale, name, "stale")
+	put(s, httpAvoided, st.Joined, name, "joined")
+	put(s, httpAvoided, st.Validated, name, "validated")
+	put(s, httpAvoided, st.Fleet, name, "fleet")
+	put(s, httpCalls, st.Calls, name)
+	put(s, httpRefreshes, st.Refreshes, name)
+	put(s, httpFailures, st.Failed, name, "no_answer")
+	put(s, httpFailures, st.Broken, name, "broken")
+	put(s, httpFailures, st.ServerErrors, name, "server_error")
+	put(s, httpStaleOnError, st.StaleOnError, name)
+	put(s, httpAbandoned, st.Abandoned, name)
+	put(s, httpRefused, st.Refused, name, "limit")
+	put(s, httpRefused, st.Door, name, "door")
+	put(s, httpLeft, st.Left, name)
+	put(s, httpLagged, st.Lagged, name)
+	put(s, httpInFlight, st.InFlight, name)
+	put(s, httpWaiting, st.Waiting, name)
+	put(s, httpStreams, st.Streams, name)
+}
+
+// gateway sends how g stands, but for its cache, and takes the names of its routes
+// and upstreams.
+func (s sink) gateway(g *gateway.Gateway, called, limits names) {
+	st := g.Stats()
+	put(s, gatewayUnrouted, st.Unrouted)
+	put(s, gatewayRejected, st.Rejected)
+	for name, r := range st.Routes {
+		called[name] = true
+		d := st.Durations[name]
+		s.counts(name, r)
+		putDurations(s, httpRequestDuration, d.Requests, name)
+		putDurations(s, httpCallDuration, d.Calls, name)
+		putDurations(s, httpWaitDuration, d.Waits, name)
+	}
+	for name, u := range st.Upstreams {
+		limits[name] = true
+		s.upstream(name, u)
+		s.upstreamLimit(name, u.Limit)
+	}
+}
+
+func (s sink) upstream(name string, u gateway.UpstreamStats) {
+	put(s, upstreamRetries, u.Retries, name)
+	put(s, upstreamRetriesRefused, u.NoBudget, name)
+	for _, one := range u.Servers {
+		putBool(s, serverHealthy, one.Healthy, name, one.URL)
+		putBool(s, serverEjected, one.Ejected, name, one.URL)
+		put(s, serverInFlight, one.InFlight, name, one.URL)
+		put(s, serverCalls, one.Calls, name, one.URL)
+		put(s, serverFailures, one.Failures, name, one.URL)
+	}
+}
+
+// cache sends how a cache stands.
+func (s sink) cache(st weirhttp.CacheStats) {
+	put(s, cacheBytes, st.Used)
+	put(s, cacheLimitBytes, st.Bytes)
+	put(s, cacheResponses, st.Responses)
+	put(s, cacheEvictions, st.Evicted)
+	put(s, cachePurges, st.Purged)
+	put(s, cacheTooBig, st.TooBig)
+	if f := st.Fleet; f != nil {
+		putBool(s, fleetOpen, f.Open, "")
+		s.fleet("", fleetStats{
+			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
+		})
+	}
+}

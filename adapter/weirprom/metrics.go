@@ -1,0 +1,117 @@
+package weirprom
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir/inspect"
+)
+
+// A Metric describes one of those that a Collector tells.
+type Metric struct {
+	Name   string   // of a histogram without _bucket, _sum and _count
+	Type   string   // "counter", "gauge" or "histogram"
+	Help   string   // what it counts
+	Labels []string // all that there can be
+}
+
+// Metrics returns all metrics that a [Collector] describes, by name, whatever it
+// collects from: for tests that dashboards and alerts use no other names.
+func Metrics() []Metric {
+	out := make([]Metric, 0, len(all))
+	for _, m := range all {
+		one := m.Metric
+		one.Labels = slices.Clone(m.Labels)
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Metric) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// A metric is a Metric and what client_golang knows it by.
+type metric struct {
+	Metric
+	desc  *prometheus.Desc
+	value prometheus.ValueType // but for a histogram
+}
+
+// all are the metrics, as table.go declares them. It is not altered after that.
+var all []*metric
+
+func counter(name, help string, labels ...string) *metric {
+	return declare("counter", prometheus.CounterValue, name, help, labels)
+}
+
+func gauge(name, help string, labels ...string) *metric {
+	return declare("gauge", prometheus.GaugeValue, name, help, labels)
+}
+
+func histogram(name, help string, labels ...string) *metric {
+	return declare("histogram", prometheus.UntypedValue, name, help, labels)
+}
+
+func declare(kind string, value prometheus.ValueType, name, help string, labels []string) *metric {
+	m := &metric{Metric{name, kind, help, labels}, prometheus.NewDesc(name, help, labels, nil), value}
+	all = append(all, m)
+	return m
+}
+
+// A sink is where a scrape's metrics go.
+type sink chan<- prometheus.Metric
+
+// number is any that Stats are made of.
+type number interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+// put sends m with the value v.
+func put[N number](s sink, m *metric, v N, labels ...string) {
+	out, err := prometheus.NewConstMetric(m.desc, m.value, float64(v), labels...)
+	if err != nil {
+		out = prometheus.NewInvalidMetric(m.desc, err)
+	}
+	s <- out
+}
+
+// putBool sends 1 for true and 0 for false.
+func putBool(s sink, m *metric, v bool, labels ...string) {
+	n := 0
+	if v {
+		n = 1
+	}
+	put(s, m, n, labels...)
+}
+
+// bounds are the ends of the buckets of a histogram. An inspect.Histogram has
+// buckets that end there too, so the counts are exact.
+var bounds = makeBounds()
+
+func makeBounds() []time.Duration {
+	var b []time.Duration
+	for unit := 100 * time.Microsecond; unit < inspect.Longest; unit *= 10 {
+		b = append(b, unit, unit*5/2, unit*5)
+	}
+	return append(b, inspect.Longest)
+}
+
+// putDurations sends m with d, in seconds.
+func putDurations(s sink, m *metric, d inspect.Durations, labels ...string) {
+	buckets := make(map[float64]uint64, len(bounds))
+	for _, b := range bounds {
+		if n, ok := d.Within(b); ok {
+			buckets[b.Seconds()] = n
+		}
+	}
+	out, err := prometheus.NewConstHistogram(m.desc, d.Count, d.Sum.Seconds(), buckets, labels...)
+	if err != nil {
+		out = prometheus.NewInvalidMetric(m.desc, err)
+	}
+	s <- out
+}

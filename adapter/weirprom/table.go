@@ -1,0 +1,103 @@
+package weirprom
+
+// All metrics. Their labels are names out of the program's configuration, and
+// constants: never a key, nor anything else that clients send.
+
+// Guards.
+var (
+	guardAvoided = counter("weir_guard_avoided_total",
+		"Calls that needed no load of their own: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).",
+		"guard", "kind")
+	guardLoads            = counter("weir_guard_loads_total", "Runs of the load function, refreshes among them.", "guard")
+	guardRefreshes        = counter("weir_guard_refreshes_total", "Loads in the background.", "guard")
+	guardFailures         = counter("weir_guard_load_failures_total", "Answers of loads that were errors, not-found left out; one for each key of a bulk load.", "guard")
+	guardNotFound         = counter("weir_guard_not_found_total", "Answers of loads that were not-found.", "guard")
+	guardTimeouts         = counter("weir_guard_load_timeouts_total", "Loads that outlived LoadTimeout.", "guard")
+	guardPanics           = counter("weir_guard_panics_total", "Loads that panicked or called runtime.Goexit.", "guard")
+	guardAbandoned        = counter("weir_guard_abandoned_total", "Loads, queued ones too, that were cancelled since nobody waited any more.", "guard")
+	guardSuperseded       = counter("weir_guard_superseded_total", "Answers of loads that were overtaken by a write, and not kept.", "guard")
+	guardStaleOnError     = counter("weir_guard_stale_on_error_total", "Calls that got a stale value in place of an error or a long wait.", "guard")
+	guardRefused          = counter("weir_guard_refused_total", "Loads that were refused by the limiter (limit) or because of MaxStuck (stuck).", "guard", "reason")
+	guardSkipped          = counter("weir_guard_refreshes_skipped_total", "Refreshes that did not start, for want of a place or a permit.", "guard")
+	guardEntries          = gauge("weir_guard_entries", "Entries in memory, about.", "guard")
+	guardFlights          = gauge("weir_guard_flights", "Keys that are being loaded and that a caller could join.", "guard")
+	guardLoadsRunning     = gauge("weir_guard_loads_running", "Loads whose function has not returned.", "guard")
+	guardRefreshesRunning = gauge("weir_guard_refreshes_running", "Loads in the background whose function has not returned.", "guard")
+	guardLoadsStuck       = gauge("weir_guard_loads_stuck", "Loads beyond LoadTimeout whose function has not returned.", "guard")
+	guardLoadDuration     = histogram("weir_guard_load_duration_seconds", "How long the load function ran.", "guard")
+	guardWaitDuration     = histogram("weir_guard_wait_duration_seconds", "How long calls waited for a load, their own or another's.", "guard")
+)
+
+// HTTP handlers and routes.
+var (
+	httpRequests = counter("weir_http_requests_total", "Requests.", "route")
+	httpAvoided  = counter("weir_http_avoided_total",
+		"Requests that needed no call of their own: answered by a fresh response (hit), a stale one (stale), another's call (joined), or after the origin sent no body (validated). Those of kind fleet, fetched by another instance, are among hit and stale.",
+		"route", "kind")
+	httpCalls           = counter("weir_http_calls_total", "Calls of what stands behind, refreshes among them.", "route")
+	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")
+	httpFailures        = counter("weir_http_call_failures_total", "Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error).", "route", "kind")
+	httpStaleOnError    = counter("weir_http_stale_on_error_total", "Requests that got a stale response since a call failed, was answered with an error, or was refused by a limiter.", "route")
+	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were cancelled since nobody waited any more.", "route")
+	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 for a client's rate (door).", "route", "reason")
+	httpLeft            = counter("weir_http_left_total", "Clients that went away before their answer.", "route")
+	httpLagged          = counter("weir_http_lagged_total", "Readers that fell behind the window.", "route")
+	httpInFlight        = gauge("weir_http_in_flight", "Calls now.", "route")
+	httpWaiting         = gauge("weir_http_waiting", "Requests that wait for another's call now.", "route")
+	httpStreams         = gauge("weir_http_streams", "Upgrades and event streams now.", "route")
+	httpRequestDuration = histogram("weir_http_request_duration_seconds", "How long requests took, to the end of their answer.", "route")
+	httpCallDuration    = histogram("weir_http_call_duration_seconds", "How long calls took, to the head of their answer.", "route")
+	httpWaitDuration    = histogram("weir_http_wait_duration_seconds", "How long requests waited for another's call, up to its head.", "route")
+)
+
+// A gateway, and a cache of responses.
+var (
+	gatewayUnrouted = counter("weir_gateway_unrouted_total", "Requests that no route matched.")
+	gatewayRejected = counter("weir_gateway_rejected_total", "Requests that no gateway should answer: CONNECT, h2c upgrades, bad ones.")
+
+	cacheBytes      = gauge("weir_cache_bytes", "What the cache holds.")
+	cacheLimitBytes = gauge("weir_cache_limit_bytes", "The bound of what the cache holds.")
+	cacheResponses  = gauge("weir_cache_responses", "Responses in the cache.")
+	cacheEvictions  = counter("weir_cache_evictions_total", "Responses that made room for others.")
+	cachePurges     = counter("weir_cache_purges_total", "Responses that were purged.")
+	cacheTooBig     = counter("weir_cache_too_big_total", "Responses that were too big to be stored.")
+)
+
+// Limiters: of an upstream, or of a Guard.
+var (
+	limitPermits    = gauge("weir_limit_permits", "Calls that may run at once.", "limit")
+	limitInUse      = gauge("weir_limit_in_use", "Calls that run.", "limit")
+	limitQueued     = gauge("weir_limit_queued", "Callers that wait to be admitted.", "limit")
+	limitOverloaded = gauge("weir_limit_overloaded", "1 while the queue is standing, so that the newest are served first, else 0.", "limit")
+	limitLatency    = gauge("weir_limit_latency_seconds", "Adaptive: the mean latency of the last window.", "limit")
+	limitBaseline   = gauge("weir_limit_baseline_seconds", "Adaptive: the latency with room to spare, 0 until it is known.", "limit")
+	limitAdmitted   = counter("weir_limit_admitted_total", "Callers that were admitted, at once or after a wait.", "limit")
+	limitWaited     = counter("weir_limit_waited_total", "Callers that were admitted after a wait.", "limit")
+	limitRefused    = counter("weir_limit_refused_total",
+		"Callers that were refused: rate_exceeded, queue_full, queue_timeout, wait_too_long (for their deadline), displaced (by others), no_spare (for background work).",
+		"limit", "reason")
+)
+
+// Upstreams and their servers.
+var (
+	serverHealthy  = gauge("weir_server_healthy", "1 while the checks find the server healthy, else 0.", "upstream", "server")
+	serverEjected  = gauge("weir_server_ejected", "1 while the server is left alone since its calls failed, else 0.", "upstream", "server")
+	serverInFlight = gauge("weir_server_in_flight", "Calls of the server now.", "upstream", "server")
+	serverCalls    = counter("weir_server_calls_total", "Calls of the server.", "upstream", "server")
+	serverFailures = counter("weir_server_failures_total", "Calls of the server that failed.", "upstream", "server")
+
+	upstreamRetries        = counter("weir_upstream_retries_total", "Calls that were tried again.", "upstream")
+	upstreamRetriesRefused = counter("weir_upstream_retries_refused_total", "Calls that were not tried again because of the budget.", "upstream")
+)
+
+// What is asked of the fleet's tier. The label is empty for a cache of responses,
+// whose routes share its membership.
+var (
+	fleetOpen        = gauge("weir_fleet_open", "1 while the breaker before the tier is open, so that the instance goes by itself, else 0.", "guard")
+	fleetAcquires    = counter("weir_fleet_acquires_total", "Keys that were asked for: there was an answer (fresh), this instance may fetch it (granted), another does (held), or it failed a moment ago (cooling).", "guard", "result")
+	fleetUnavailable = counter("weir_fleet_unavailable_total", "Operations of the tier that failed.", "guard")
+	fleetLostLeases  = counter("weir_fleet_lost_leases_total", "Leases that could not be extended.", "guard")
+	fleetWaits       = counter("weir_fleet_waits_total", "Waits for another instance's answer.", "guard")
+	fleetPushes      = counter("weir_fleet_pushes_total", "Changes that the tier has told of.", "guard")
+	fleetResets      = counter("weir_fleet_resets_total", "How often some changes may have been missed.", "guard")
+)

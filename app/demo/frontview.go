@@ -1,0 +1,77 @@
+package demo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weir-go/weir/app/proxy/show"
+	"github.com/weir-go/weir/console"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/inspect"
+)
+
+// frontView shows a level's gateway, with its one route, under the level's name:
+// those of other levels have the same names for what they have.
+type frontView struct {
+	unit    string
+	gateway *gateway.Gateway
+	source  *show.Source
+}
+
+var (
+	_ console.Source = frontView{}
+	_ console.Purger = frontView{}
+)
+
+func newFrontView(unit string, f *front) frontView {
+	s := show.New(show.Options{Gateway: f.gateway})
+	s.Configure(f.config)
+	return frontView{unit, f.gateway, s}
+}
+
+// rename gives a unit the level's name, and that of its limit, if it has one.
+func (v frontView) rename(u *console.Unit) {
+	u.Name = v.unit
+	if u.Limit != "" {
+		u.Limit = v.unit
+	}
+}
+
+func (v frontView) Snapshot() console.Snapshot {
+	s := v.source.Snapshot()
+	for i := range s.Units {
+		v.rename(&s.Units[i])
+	}
+	for i := range s.Limits {
+		s.Limits[i].Name = v.unit
+	}
+	for i := range s.Stores {
+		s.Stores[i].Name = v.unit
+	}
+	for i := range s.Servers {
+		s.Servers[i].Upstream = v.unit
+	}
+	return s
+}
+
+func (v frontView) Detail(_ string, most int) (console.Detail, bool) {
+	d, ok := v.source.Detail(routeName, most)
+	v.rename(&d.Unit)
+	if d.Limit != nil {
+		d.Limit.Name = v.unit
+	}
+	return d, ok
+}
+
+func (v frontView) HotKeys(_ string, most int) (inspect.HotKeys, bool) {
+	return v.source.HotKeys(routeName, most)
+}
+
+// Purge forgets all. The answers have no tags.
+func (v frontView) Purge(_ context.Context, _ string, _ []string, all bool) (bool, error) {
+	if !all {
+		return true, errors.New("the answers of the demo have no tags")
+	}
+	v.gateway.Cache().Clear()
+	return true, nil
+}

@@ -1,0 +1,209 @@
+package deploytest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const dashboardFile = root + "deploy/grafana/weir.json"
+
+// notShown are metrics that the dashboard has no use for.
+var notShown = map[string]string{}
+
+type panel struct {
+	ID          int
+	Type, Title string
+	GridPos     struct{ X, Y, W, H int }
+	Datasource  *struct{ Type, UID string }
+	Targets     []struct {
+		RefID, Expr string
+		Datasource  struct{ UID string }
+	}
+	Panels []panel
+}
+
+type dashboard struct {
+	UID, Title    string
+	SchemaVersion int
+	Panels        []panel
+	Annotations   struct{ List []struct{ Expr string } }
+	Templating    struct {
+		List []struct {
+			Name, Type, Definition string
+			Query                  json.RawMessage
+		}
+	}
+}
+
+func openDashboard(t *testing.T) dashboard {
+	t.Helper()
+	var d dashboard
+	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// flat returns all panels, those of closed rows too.
+func (d dashboard) flat() (all []panel) {
+	for _, p := range d.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
+// expressions are those of all panels, by where they are.
+func (d dashboard) expressions() map[string]string {
+	all := map[string]string{}
+	for _, p := range d.flat() {
+		for _, target := range p.Targets {
+			all[fmt.Sprintf("panel %d %q, %s", p.ID, p.Title, target.RefID)] = target.Expr
+		}
+	}
+	for i, a := range d.Annotations.List {
+		all[fmt.Sprintf("annotation %d", i)] = a.Expr
+	}
+	return all
+}
+
+// Whatever the dashboard names the code tells, and what the code tells it shows.
+func TestC8_DashboardAndCodeNameTheSame(t *testing.T) {
+	b, d := contents(t), openDashboard(t)
+	shown := map[string]bool{}
+	all := d.expressions()
+	if len(all) < 50 {
+		t.Fatalf("%d expressions; want all of them", len(all))
+	}
+	for where, expr := range all {
+		for _, fault := range b.check(expr) {
+			t.Errorf("%s: %s\n%s", where, fault, expr)
+		}
+		named, _ := uses(expr)
+		for _, u := range named {
+			shown[baseName(b.code, u.name)] = true
+		}
+	}
+	for name := range b.code {
+		if _, ok := notShown[name]; ok == shown[name] {
+			t.Errorf("%s: shown %t, and among the exceptions %t; want one of the two", name, shown[name], ok)
+		}
+	}
+	for name := range notShown {
+		if _, ok := b.code[name]; !ok {
+			t.Errorf("the exception %s is no metric", name)
+		}
+	}
+}
+
+// The lists to choose from come from metrics and labels that are there.
+func TestC8_VariablesOfTheDashboard(t *testing.T) {
+	b := contents(t)
+	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	have := map[string]string{}
+	for _, v := range openDashboard(t).Templating.List {
+		have[v.Name] = v.Type
+		if v.Type != "query" {
+			continue
+		}
+		m := values.FindStringSubmatch(v.Definition)
+		var query struct{ Query string }
+		if err := json.Unmarshal(v.Query, &query); m == nil || err != nil || query.Query != v.Definition {
+			t.Errorf("$%s: %q and %s, %v; want the same label_values(metric, label) twice", v.Name, v.Definition, v.Query, err)
+			continue
+		}
+		for _, fault := range b.check(m[1]) {
+			t.Errorf("$%s: %s", v.Name, fault)
+		}
+		if named, _ := uses(m[1]); named[0].name != "" {
+			if labels, _ := b.labels(named[0].name); !slices.Contains(labels, m[2]) {
+				t.Errorf("$%s: %s has no label %s", v.Name, named[0].name, m[2])
+			}
+		}
+	}
+	want := map[string]string{"datasource": "datasource", "job": "query", "instance": "query", "route": "query", "guard": "query"}
+	if !maps.Equal(have, want) {
+		t.Errorf("variables %v; want %v", have, want)
+	}
+	used := regexp.MustCompile(`\$\{?(\w+)\}?`)
+	for _, m := range used.FindAllStringSubmatch(read(t, dashboardFile), -1) {
+		if _, ok := have[m[1]]; !ok && !strings.HasPrefix(m[1], "__") {
+			t.Errorf("$%s is used, and no variable", m[1])
+		}
+	}
+}
+
+// What Grafana would put right silently, or show wrongly.
+func TestDashboardIsInOrder(t *testing.T) {
+	d := openDashboard(t)
+	if d.UID != "weir" || d.Title != "weir" || d.SchemaVersion < 38 {
+		t.Errorf("uid %q, title %q, schema %d; want weir, weir, and Grafana 10's 38", d.UID, d.Title, d.SchemaVersion)
+	}
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range d.flat() {
+		if ids[p.ID] || p.ID == 0 {
+			t.Errorf("%q: id %d is used twice, or 0", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		if p.Title == "" || p.GridPos.W < 1 || p.GridPos.H < 1 || p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("panel %d %q at %+v; want a title and a place", p.ID, p.Title, p.GridPos)
+		}
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if other, ok := taken[at]; ok {
+					t.Fatalf("%q and %q are both at %v", p.Title, other, at)
+				}
+				taken[at] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		if len(p.Targets) == 0 || p.Datasource == nil || p.Datasource.UID != "${datasource}" {
+			t.Errorf("%q: %d expressions of %+v; want some of ${datasource}", p.Title, len(p.Targets), p.Datasource)
+		}
+		refs := map[string]bool{}
+		for _, target := range p.Targets {
+			if refs[target.RefID] || target.Datasource.UID != "${datasource}" {
+				t.Errorf("%q: %s of %s is there twice, or of another data source", p.Title, target.RefID, target.Datasource.UID)
+			}
+			refs[target.RefID] = true
+		}
+	}
+}
+
+// All expressions parse, with something in place of Grafana's variables.
+func TestPromtoolTakesTheDashboard(t *testing.T) {
+	type record struct {
+		Record string `yaml:"record"`
+		Expr   string `yaml:"expr"`
+	}
+	type group struct {
+		Name  string   `yaml:"name"`
+		Rules []record `yaml:"rules"`
+	}
+	g := group{Name: "dashboard"}
+	all := openDashboard(t).expressions()
+	for i, where := range slices.Sorted(maps.Keys(all)) {
+		expr := strings.ReplaceAll(all[where], "$__rate_interval", "5m")
+		g.Rules = append(g.Rules, record{fmt.Sprintf("panel:expression:%d", i), regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")})
+	}
+	b, err := yaml.Marshal(map[string][]group{"groups": {g}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "dashboard.yml")
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", name)
+}

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Telemetry says where metrics and traces are sent.
+type Telemetry struct {
+	Service string `yaml:"service,omitempty" form:"name" help:"What this proxy is called there (service.name). Without it OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, and weir."`
+	OTLP    OTLP   `yaml:"otlp" required:"true" help:"The receiver, by OTLP over HTTP with protobuf. What is not written here is what the OTEL_* variables of the OpenTelemetry SDK say, and then its default."`
+}
+
+// OTLP is a receiver of metrics and traces. Fields that are zero say nothing.
+type OTLP struct {
+	Endpoint    string            `yaml:"endpoint,omitempty" form:"otlp" help:"Base URL, http or https, to which /v1/metrics and /v1/traces are added. Without it OTEL_EXPORTER_OTLP_ENDPOINT and the like, and http://localhost:4318."`
+	Headers     Fields            `yaml:"headers,omitempty" secret:"true" form:"field" help:"Fields of each request. With any here or in headers_from_file, OTEL_EXPORTER_OTLP_HEADERS is not looked at."`
+	HeadersFrom map[string]string `yaml:"headers_from_file,omitempty" form:"field" help:"As headers, with the name of a file whose one line is the value: for keys and tokens."`
+	Metrics     bool              `yaml:"metrics" default:"true" help:"Sends metrics."`
+	Interval    Duration          `yaml:"interval,omitempty" min:"1s" max:"1h" help:"From one sending of the metrics to the next. Without it OTEL_METRIC_EXPORT_INTERVAL, and 60s."`
+	Traces      bool              `yaml:"traces" default:"true" help:"Sends traces: a span for each call and for each wait for another's call, none for what memory answers. Calls carry traceparent."`
+	Sample      *float64          `yaml:"sample,omitempty" min:"0" max:"1" help:"Share of the traces that begin here which are sent. Without it OTEL_TRACES_SAMPLER, and all. Those of clients that are trusted are sent if the client's are."`
+	Trust       bool              `yaml:"trust_clients" default:"false" help:"Goes on with the traces that clients name in traceparent, so that they say what is sent. Otherwise each trace begins here, and is linked to the client's. For listeners that only programs of yours reach."`
+	Timeout     Duration          `yaml:"timeout,omitempty" min:"100ms" max:"5m" help:"For one sending. Without it OTEL_EXPORTER_OTLP_TIMEOUT, and 10s."`
+	TLS         *OTLPTLS          `yaml:"tls,omitempty" help:"For an https endpoint; without it the system's roots and the name in the URL."`
+}
+
+// OTLPTLS says how the receiver is verified, and who we are to it.
+type OTLPTLS struct {
+	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the URL's."`
+}
+
+// A TelemetryAccess is what Telemetry says with the files that it names read.
+// What is zero is not said.
+type TelemetryAccess struct {
+	Service, Endpoint string
+	Headers           map[string]string // never shown
+	Metrics, Traces   bool
+	Interval, Timeout time.Duration
+	Sample            *float64
+	Trust             bool // traces of clients go on here
+	TLS               *tls.Config
+}
+
+// TelemetryAccess returns where metrics and traces are sent, nil for nowhere. It
+// reads files, and its error joins what is wrong with them.
+func (c *Config) TelemetryAccess() (*TelemetryAccess, error) {
+	if c.Telemetry == nil {
+		return nil, nil
+	}
+	o := c.Telemetry.OTLP
+	a := &TelemetryAccess{
+		Service: c.Telemetry.Service, Endpoint: strings.TrimSuffix(o.Endpoint, "/"), Metrics: o.Metrics, Traces: o.Traces,
+		Interval: time.Duration(o.Interval), Timeout: time.Duration(o.Timeout), Sample: o.Sample, Trust: o.Trust, Headers: map[string]string{},
+	}
+	var errs []error
+	for name, values := range o.Headers {
+		a.Headers[name] = strings.Join(values, ", ")
+	}
+	for name, file := range o.HeadersFrom {
+		value, err := readHeader(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("telemetry.otlp.headers_from_file.%s: %s %w", name, file, err))
+			continue
+		}
+		a.Headers[http.CanonicalHeaderKey(name)] = value
+	}
+	if t := o.TLS; t != nil {
+		like := UpstreamTLS(*t)
+		var err error
+		if a.TLS, err = like.tlsConfig(); err != nil {
+			errs = append(errs, fmt.Errorf("telemetry.otlp.tls: %w", err))
+		}
+	}
+	return a, errors.Join(errs...)
+}
+
+// checkTelemetry finds what is wrong between the settings of telemetry.
+func (d *decoder) checkTelemetry(c *Config) {
+	if c.Telemetry == nil {
+		return
+	}
+	o := c.Telemetry.OTLP
+	const at = "telemetry.otlp"
+	if !o.Metrics && !o.Traces {
+		d.wrong(at+".traces", "false", "is false, and metrics too, which leaves nothing to send; take the section out", "")
+	}
+	d.checkFiled(c, at+".headers_from_file.", o.HeadersFrom, o.Headers, "headers")
+	if t := o.TLS; t != nil {
+		if strings.HasPrefix(o.Endpoint, "http://") {
+			d.wrong(at+".tls", "", "is for an https endpoint", "")
+		}
+		d.checkClientTLS(c, at+".tls", UpstreamTLS(*t))
+	}
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || o.Endpoint == "" {
+		return
+	}
+	if u.Port() == "4317" {
+		d.warn(c, at+".endpoint", o.Endpoint, "has the port of OTLP over gRPC; over HTTP it is 4318, if nobody has changed it")
+	}
+	if u.Scheme == "http" && len(o.Headers)+len(o.HeadersFrom) > 0 && !onLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+		d.warn(c, at+".endpoint", o.Endpoint, "sends the headers in the clear")
+	}
+}
+
+// checkFiled checks header fields whose values are in files; set are those that
+// have one in the section called by.
+func (d *decoder) checkFiled(c *Config, at string, files map[string]string, set Fields, by string) {
+	for name, file := range files {
+		if _, err := readHeader(file); err != nil {
+			d.complain(d.place(at+name), file, err)
+		} else if m := exposed(file); m != nil {
+			d.warn(c, at+name, file, m.problem)
+		}
+		if _, both := set[name]; both {
+			d.wrong(at+name, file, "is in "+by+" too", "")
+		}
+	}
+}
+
+// checkOTLP checks the base URL of a receiver.
+func checkOTLP(text string) *mistake {
+	const want = "must be http://host:port or https://host:port, with a path or without"
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.User != nil:
+		return &mistake{problem: want + ", without a user and password; headers_from_file can send them"}
+	case err == nil && (u.Scheme == "http" || u.Scheme == "https") && isHost(u.Hostname()):
+		if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && (!isPort(port) || port == "0") {
+			return &mistake{problem: want + ", with a port from 1 to 65535"}
+		}
+		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return &mistake{problem: want + ", without a query and a fragment"}
+		}
+		for _, signal := range []string{"/v1/traces", "/v1/metrics"} {
+			if base, ok := strings.CutSuffix(text, signal); ok {
+				return &mistake{want + ", less " + signal + ", which is added", base}
+			}
+		}
+		return nil
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+		return &mistake{want, "http://" + text}
+	}
+	return &mistake{problem: want}
+}

@@ -1,0 +1,88 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/app/proxy/config"
+)
+
+func TestTelemetryAccess(t *testing.T) {
+	example(t)
+	c := must(t, config.Source{File: "weir.example.yaml"})
+	a, err := c.TelemetryAccess()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Service != "shop-gateway" || a.Endpoint != "https://otlp.internal.example:4318" || !a.Metrics || !a.Traces ||
+		a.Interval != 15*time.Second || a.Timeout != 5*time.Second || a.Sample == nil || *a.Sample != 0.1 || !a.Trust ||
+		a.TLS == nil || a.TLS.RootCAs == nil || len(a.Headers) != 2 ||
+		a.Headers["Authorization"] != "0123456789abcdef" || a.Headers["X-Scope-Orgid"] != "shop" {
+		t.Errorf("TelemetryAccess = %+v", a)
+	}
+	write(t, "secrets/otlp.authorization", "")
+	write(t, "tls/ca.pem", "")
+	_, err = c.TelemetryAccess()
+	for _, part := range []string{"telemetry.otlp.headers_from_file.Authorization", "telemetry.otlp.tls"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("TelemetryAccess without its files = %v; want a fault of %s", err, part)
+		}
+	}
+}
+
+// What the file does not say is left to the SDK, which looks at its variables.
+func TestTelemetryAccessSaysNothingThatIsNotWritten(t *testing.T) {
+	folder(t)
+	c, faults := load(t, one+"telemetry: {otlp: {sample: 0, endpoint: 'http://[::1]:4318/a/'}}")
+	if faults != nil {
+		t.Fatal(faults.Text())
+	}
+	if a, err := c.TelemetryAccess(); err != nil || a.Sample == nil || *a.Sample != 0 || a.Endpoint != "http://[::1]:4318/a" {
+		t.Errorf("TelemetryAccess = %+v, %v; want a sample of 0", a, err)
+	}
+	c, _ = load(t, one+"telemetry: {otlp: }")
+	a, err := c.TelemetryAccess()
+	if err != nil || a == nil || a.Service != "" || a.Endpoint != "" || a.Interval != 0 || a.Timeout != 0 || a.Sample != nil || a.Trust ||
+		a.TLS != nil || len(a.Headers) != 0 || !a.Metrics || !a.Traces {
+		t.Errorf("TelemetryAccess = %+v, %v; want nothing but metrics and traces", a, err)
+	}
+	c, _ = load(t, one)
+	if a, err := c.TelemetryAccess(); a != nil || err != nil {
+		t.Errorf("TelemetryAccess without telemetry = %v, %v; want nil, nil", a, err)
+	}
+}
+
+func TestHotKeysAreOnUnlessTheyAreOff(t *testing.T) {
+	folder(t)
+	for text, want := range map[string]int{"": 100, ", hot_keys: 7": 7, ", hot_keys: 0": -1} {
+		c, faults := load(t, one+"routes: [{name: a"+text+"}]")
+		if faults != nil {
+			t.Fatal(faults.Text())
+		}
+		g, err := c.Gateway()
+		if err != nil || g.Routes[0].HotKeys != want {
+			t.Errorf("%q: HotKeys = %d, %v; want %d", text, g.Routes[0].HotKeys, err, want)
+		}
+	}
+}
+
+func TestWarningsOfTelemetry(t *testing.T) {
+	folder(t)
+	for text, want := range map[string]string{
+		"endpoint: 'http://127.0.0.1:4317'":                                    "OTLP over gRPC",
+		"endpoint: 'http://otlp.example:4318', headers: {Api-Key: sesame}":     "in the clear",
+		"endpoint: 'https://otlp.example:4318', headers: {Api-Key: sesame}":    "",
+		"endpoint: 'http://localhost:4318', headers: {Api-Key: sesame}":        "",
+		"endpoint: 'http://[::1]:4318', headers_from_file: {A: ../good.token}": "",
+	} {
+		c, faults := load(t, one+"telemetry: {otlp: {"+text+"}}")
+		if faults != nil {
+			t.Fatal(faults.Text())
+		}
+		got := c.Warnings.Text()
+		if (got == "") != (want == "") || !strings.Contains(got, want) || strings.Contains(got, "sesame") {
+			t.Errorf("%s: warnings %q; want %q", text, got, want)
+		}
+	}
+}

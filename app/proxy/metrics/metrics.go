@@ -1,0 +1,182 @@
+// Package metrics is what weir proxy tells Prometheus: a page with the numbers of
+// the gateway, of the jobs and of the program itself. What there is to tell is at
+// hand when it is asked for, so a scrape waits for nobody.
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
+
+	"github.com/weir-go/weir/adapter/weirprom"
+	"github.com/weir-go/weir/jobs"
+)
+
+const (
+	// scrapeTime bounds a scrape, which is 503 then. Prometheus waits as long.
+	scrapeTime = 10 * time.Second
+	// scrapes are how many are answered at once; the others get 503.
+	scrapes = 4
+)
+
+// Options are what is told.
+type Options struct {
+	// Gateway collects from the gateway. nil means nothing.
+	Gateway prometheus.Collector
+	// Queues returns those of jobs, at once. nil means none.
+	Queues func() []jobs.QueueStatus
+	// Program tells of the program, at once. Required.
+	Program func() Program
+	// Logger is told of what cannot be told to Prometheus, a line a minute.
+	// Required.
+	Logger *slog.Logger
+}
+
+// A Program is how the program stands.
+type Program struct {
+	Version                string
+	Ready                  bool
+	Connections            int // of clients
+	Reloads, FailedReloads int
+	LastReloadFailed       bool
+}
+
+// Handler returns the page.
+func Handler(o Options) (http.Handler, error) {
+	if o.Queues == nil {
+		o.Queues = func() []jobs.QueueStatus { return nil }
+	}
+	r := prometheus.NewRegistry()
+	all := []prometheus.Collector{
+		&collector{o}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	}
+	if o.Gateway != nil {
+		all = append(all, o.Gateway)
+	}
+	var faults []error
+	for _, c := range all {
+		faults = append(faults, r.Register(c))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
+		ErrorLog:            &complaints{o.Logger, rate.NewLimiter(rate.Every(time.Minute), 1)},
+		ErrorHandling:       promhttp.ContinueOnError, // the rest is worth having
+		MaxRequestsInFlight: scrapes,
+		Timeout:             scrapeTime,
+		EnableOpenMetrics:   true,
+	}), nil
+}
+
+// complaints log what promhttp complains of.
+type complaints struct {
+	logger *slog.Logger
+	limit  *rate.Limiter
+}
+
+// Println is of promhttp.Logger.
+func (c *complaints) Println(v ...any) {
+	if c.limit.Allow() {
+		c.logger.Error("metrics are missing from /metrics", "error", fmt.Sprint(v...))
+	}
+}
+
+// own are what is told of the jobs and the program. It is not altered.
+var own = map[string]*metric{}
+
+// A metric is one of them.
+type metric struct {
+	weirprom.Metric
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+var (
+	jobsWaiting = gauge("weir_jobs_waiting", "Jobs that no worker has taken yet.", "queue")
+	jobsRunning = gauge("weir_jobs_running", "Jobs that a worker has taken and that are not over.", "queue")
+	jobsDead    = gauge("weir_jobs_dead", "Jobs on the dead list.", "queue")
+	jobsOldest  = gauge("weir_jobs_oldest_seconds", "How long the oldest job that no worker has taken has waited.", "queue")
+
+	buildInfo      = gauge("weir_build_info", "Always 1; the labels say what runs.", "version", "goversion")
+	ready          = gauge("weir_ready", "1 if the proxy wants traffic, 0 while it starts or drains.")
+	connections    = gauge("weir_connections", "Connections of clients.")
+	reloads        = counter("weir_config_reloads_total", "Times that a new configuration was taken over.")
+	reloadFailures = counter("weir_config_reload_failures_total", "Times that a new configuration was bad, and the old one stayed.")
+	lastReloadOK   = gauge("weir_config_last_reload_ok", "0 if the last new configuration was bad, else 1.")
+)
+
+func gauge(name, help string, labels ...string) *metric {
+	return declare("gauge", prometheus.GaugeValue, name, help, labels)
+}
+
+func counter(name, help string, labels ...string) *metric {
+	return declare("counter", prometheus.CounterValue, name, help, labels)
+}
+
+func declare(kind string, value prometheus.ValueType, name, help string, labels []string) *metric {
+	m := &metric{
+		weirprom.Metric{Name: name, Type: kind, Help: help, Labels: labels},
+		prometheus.NewDesc(name, help, labels, nil), value,
+	}
+	own[name] = m
+	return m
+}
+
+// All returns all of ours that can be on the page, by name, those of the gateway
+// among them: for tests that dashboards and alerts use no other names.
+func All() []weirprom.Metric {
+	all := weirprom.Metrics()
+	for _, m := range own {
+		all = append(all, m.Metric)
+	}
+	slices.SortFunc(all, func(a, b weirprom.Metric) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// A collector tells of the jobs and the program.
+type collector struct{ o Options }
+
+// Describe is of [prometheus.Collector].
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range own {
+		ch <- m.desc
+	}
+}
+
+// Collect is of [prometheus.Collector].
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	put := func(m *metric, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
+	}
+	for _, q := range c.o.Queues() {
+		put(jobsWaiting, float64(q.Waiting), q.Queue)
+		put(jobsRunning, float64(q.Taken), q.Queue)
+		put(jobsDead, float64(q.Dead), q.Queue)
+		put(jobsOldest, q.Oldest.Seconds(), q.Queue)
+	}
+	p := c.o.Program()
+	put(buildInfo, 1, p.Version, runtime.Version())
+	put(ready, truth(p.Ready))
+	put(connections, float64(p.Connections))
+	put(reloads, float64(p.Reloads))
+	put(reloadFailures, float64(p.FailedReloads))
+	put(lastReloadOK, truth(!p.LastReloadFailed))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,61 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// newID is the ID of a process.
+func newID() string { return rand.Text()[:16] }
+
+// A presence has the fleet know this program, until it is withdrawn.
+type presence struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// announce begins. That the fleet is out of reach is told by its watcher.
+func announce(r fleet.Roster, tell func() fleet.Instance) *presence {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &presence{stop: cancel, done: make(chan struct{})}
+	go func() { // until withdraw, which waits for it
+		defer close(a.done)
+		_ = fleet.Announce(ctx, r, tell, 0) // what cannot be withdrawn is forgotten soon
+	}()
+	return a
+}
+
+// withdraw ends it, and has the fleet forget the program. It waits until ctx ends.
+func (a *presence) withdraw(ctx context.Context) {
+	if a == nil {
+		return
+	}
+	a.stop()
+	select {
+	case <-a.done:
+	case <-ctx.Done(): // it fails when the crew is discharged
+	}
+}
+
+// instance is what the fleet is told of the program.
+func (p *proxy) instance() fleet.Instance {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	i := fleet.Instance{
+		ID: p.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Address: *p.reached.Load(), Version: version(),
+		Started: p.started.UTC(), Counts: map[string]uint64{},
+	}
+	for _, r := range p.gateway.Stats().Routes {
+		i.Counts["requests"] += r.Requests
+		i.Counts["calls"] += r.Calls
+		i.Counts["avoided"] += r.Hits + r.Stale + r.Joined + r.Validated
+		i.Counts["refused"] += r.Refused + r.Door
+	}
+	return i
+}

@@ -1,0 +1,96 @@
+package show_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/app/proxy/show"
+	"github.com/weir-go/weir/jobs"
+)
+
+// A keeper answers as often as it is asked, or hangs.
+type keeper struct {
+	asked int
+	hangs bool
+	err   error
+}
+
+func (k *keeper) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
+	k.asked++
+	if k.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return []jobs.QueueStatus{{Queue: "b", Waiting: k.asked}, {Queue: "a"}}, k.err
+}
+
+// However often the queues are asked for, their keeper is asked every five
+// seconds, and who asks does not wait for it.
+func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{}
+		var log bytes.Buffer
+		b := show.NewBoard(k, slog.New(slog.NewTextHandler(&log, nil)))
+		synctest.Wait()
+		for range 1000 {
+			if q := b.Queues(); len(q) != 2 || q[0].Queue != "a" || q[1].Waiting != 1 {
+				t.Fatalf("Queues = %+v; want a, and b as it was at the first look", q)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		if q := b.Queues(); k.asked != 3 || q[1].Waiting != 3 {
+			t.Errorf("after 11 s the keeper was asked %d times, Queues = %+v; want 3", k.asked, q)
+		}
+
+		k.hangs = true
+		time.Sleep(5 * time.Second)
+		before := time.Now()
+		if q := b.Queues(); len(q) != 2 || !time.Now().Equal(before) {
+			t.Errorf("Queues while the keeper hangs = %+v after %v; want what was seen, at once", q, time.Since(before))
+		}
+		time.Sleep(2 * time.Minute)
+		if q := b.Queues(); q != nil {
+			t.Errorf("Queues after two minutes without an answer = %+v; want none", q)
+		}
+		if n := strings.Count(log.String(), "cannot be learnt"); n < 1 || n > 3 {
+			t.Errorf("the log has %d lines about it; want one a minute:\n%s", n, log.String())
+		}
+		before = time.Now()
+		b.Close()
+		if took := time.Since(before); took != 0 {
+			t.Errorf("Close took %v; want at once, though the keeper hangs", took)
+		}
+	})
+}
+
+func TestBoardGoesOnAfterAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{err: errors.New("away")}
+		b := show.NewBoard(k, slog.New(slog.DiscardHandler))
+		defer b.Close()
+		synctest.Wait()
+		if q := b.Queues(); q != nil {
+			t.Errorf("Queues = %+v; want none", q)
+		}
+		k.err = nil
+		time.Sleep(6 * time.Second)
+		if q := b.Queues(); len(q) != 2 {
+			t.Errorf("Queues = %+v; want two", q)
+		}
+	})
+}
+
+func TestBoardWithoutJobs(t *testing.T) {
+	b := show.NewBoard(nil, slog.New(slog.DiscardHandler))
+	if q := b.Queues(); q != nil {
+		t.Errorf("Queues = %+v; want none", q)
+	}
+	b.Close()
+	b.Close()
+}

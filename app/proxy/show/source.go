@@ -1,0 +1,205 @@
+package show
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/console"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+const (
+	// kept is how long a count of the cache's entries is good for.
+	kept = 2 * time.Second
+	// mostFlights is how many flights of a route are looked at.
+	mostFlights = 1000
+)
+
+// A Gateway is what is shown: a gateway.Gateway, or a test's.
+type Gateway interface {
+	Stats() gateway.Stats
+	Handler(route string) (*weirhttp.Handler, bool)
+	Cache() *weirhttp.Cache
+}
+
+var (
+	_ Gateway        = (*gateway.Gateway)(nil)
+	_ console.Source = (*Source)(nil)
+)
+
+// Options are what a Source is made of.
+type Options struct {
+	// Gateway is required.
+	Gateway Gateway
+	// Queues returns those of jobs, at once. nil means that there are none.
+	Queues func() []console.Queue
+	// Process tells of the program, at once. nil means nothing.
+	Process func() console.Process
+}
+
+// A Source tells how a gateway stands. Make one with New. It is safe for
+// concurrent use.
+type Source struct {
+	o       Options
+	entries census
+
+	// limits are the upstreams of routes. An atomic, as each Snapshot reads it and a
+	// reload replaces it.
+	limits atomic.Pointer[map[string]string]
+}
+
+// New returns a Source, which does not know what limits its routes until it is
+// configured.
+func New(o Options) *Source {
+	s := &Source{o: o}
+	if s.o.Queues == nil {
+		s.o.Queues = func() []console.Queue { return nil }
+	}
+	if s.o.Process == nil {
+		s.o.Process = func() console.Process { return console.Process{} }
+	}
+	s.entries.count = func() inspect.Entries { return o.Gateway.Cache().Entries() }
+	s.limits.Store(&map[string]string{})
+	return s
+}
+
+// Configure says what the gateway does from now on.
+func (s *Source) Configure(c gateway.Config) {
+	limits := map[string]string{}
+	for _, r := range c.Routes {
+		if r.Upstream == "" && len(c.Upstreams) > 0 {
+			r.Upstream = c.Upstreams[0].Name
+		}
+		limits[r.Name] = r.Upstream
+	}
+	s.limits.Store(&limits)
+}
+
+// Snapshot is of [console.Source].
+func (s *Source) Snapshot() console.Snapshot {
+	st := s.o.Gateway.Stats()
+	out := console.Snapshot{
+		At:      time.Now(),
+		Stores:  []console.Store{store(st.Cache)},
+		Tier:    tier(st.Cache.Fleet),
+		Queues:  s.o.Queues(),
+		Process: s.o.Process(),
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Routes)) {
+		h, _ := s.o.Gateway.Handler(name) // nil if a reload has taken it out
+		out.Units = append(out.Units, s.unit(name, st, flights(h, st.Routes[name])))
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Upstreams)) {
+		u := st.Upstreams[name]
+		if u.Limit.Limit > 0 {
+			out.Limits = append(out.Limits, limitOf(name, u.Limit))
+		}
+		for _, one := range u.Servers {
+			out.Servers = append(out.Servers, console.Server{
+				Upstream: name, URL: one.URL, Healthy: one.Healthy, Ejected: one.Ejected,
+				InFlight: one.InFlight, Calls: one.Calls, Failures: one.Failures,
+			})
+		}
+	}
+	return out
+}
+
+// Detail is of [console.Source]. The entries are those of the cache that all
+// routes share.
+func (s *Source) Detail(name string, most int) (console.Detail, bool) {
+	h, ok := s.o.Gateway.Handler(name)
+	if !ok {
+		return console.Detail{}, false
+	}
+	st := s.o.Gateway.Stats()
+	all := flights(h, st.Routes[name])
+	entries := s.entries.get()
+	d := console.Detail{Unit: s.unit(name, st, all), Entries: &entries, Flights: []console.Flight{}}
+	for _, f := range all[:min(most, len(all))] {
+		d.Flights = append(d.Flights, console.Flight{Flight: f})
+	}
+	if upstream := d.Unit.Limit; upstream != "" {
+		l := limitOf(upstream, st.Upstreams[upstream].Limit)
+		d.Limit = &l
+	}
+	return d, true
+}
+
+// HotKeys is of [console.Source].
+func (s *Source) HotKeys(name string, most int) (inspect.HotKeys, bool) {
+	h, ok := s.o.Gateway.Handler(name)
+	if !ok {
+		return inspect.HotKeys{}, false
+	}
+	return h.HotKeys(most), true
+}
+
+// flights are those of a route, the oldest first.
+func flights(h *weirhttp.Handler, st weirhttp.Stats) []inspect.Flight {
+	if h == nil || st.Flights == 0 {
+		return nil
+	}
+	return h.Flights(mostFlights)
+}
+
+// unit is a route as a unit. What the gateway does not count is zero.
+func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) console.Unit {
+	st, took := all.Routes[name], all.Durations[name]
+	u := console.Unit{
+		Name: name, Kind: "route", Requests: st.Requests,
+		Avoided:      console.Avoided{Hits: st.Hits, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: st.Fleet},
+		Refused:      console.Refused{Limit: st.Refused, Door: st.Door},
+		Calls:        st.Calls,
+		Refreshes:    st.Refreshes,
+		Failed:       st.Failed + st.Broken + st.ServerErrors,
+		Abandoned:    st.Abandoned,
+		StaleOnError: st.StaleOnError,
+		Flights:      st.Flights,
+		Running:      st.InFlight,
+		Waiting:      st.Waiting,
+		RequestTime:  took.Requests,
+		WaitTime:     took.Waits,
+		CallTime:     took.Calls,
+	}
+	if upstream := (*s.limits.Load())[name]; all.Upstreams[upstream].Limit.Limit > 0 {
+		u.Limit = upstream
+	}
+	for _, f := range flights {
+		if f.State == inspect.FlightStuck {
+			u.Stuck++
+		} else if f.Background {
+			u.Refreshing++
+		}
+	}
+	return u
+}
+
+func limitOf(name string, st gateway.LimitStats) console.Limit {
+	return console.Limit{
+		Name: name, Kind: st.Kind, Limit: float64(st.Limit), InUse: st.InUse, Queued: st.Queued,
+		Overloaded: st.Overloaded, Held: st.Held, Latency: st.Latency, Baseline: st.Baseline,
+		Admitted: st.Admitted, Waited: st.Waited, Left: st.Left, Refused: st.RefusedBy,
+	}
+}
+
+func store(st weirhttp.CacheStats) console.Store {
+	return console.Store{
+		Name: "cache", Entries: st.Responses, Used: st.Used, Bytes: st.Bytes,
+		Evicted: st.Evicted, TooBig: st.TooBig, Purged: st.Purged,
+	}
+}
+
+func tier(st *weirhttp.FleetStats) *console.Tier {
+	if st == nil {
+		return nil
+	}
+	return &console.Tier{
+		Open: st.Open, Acquires: st.Acquires, Fresh: st.Fresh, Granted: st.Granted, Held: st.Held, Cooling: st.Cooling,
+		Settled: st.Settled, Refused: st.Refused, Extended: st.Extended, LostLeases: st.LostLeases,
+		Unavailable: st.Unavailable, Waits: st.Waits, Pushes: st.Pushes, Resets: st.Resets,
+	}
+}

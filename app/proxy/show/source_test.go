@@ -1,0 +1,174 @@
+package show_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	"github.com/weir-go/weir/app/proxy/show"
+	"github.com/weir-go/weir/console"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// numbered is a gateway of which each number is another one.
+type numbered struct {
+	stats gateway.Stats
+	cache *weirhttp.Cache
+}
+
+func (n *numbered) Stats() gateway.Stats                     { return n.stats }
+func (n *numbered) Cache() *weirhttp.Cache                   { return n.cache }
+func (n *numbered) Handler(string) (*weirhttp.Handler, bool) { return nil, true }
+
+// fill gives each number in v another value, from n on.
+func fill(v reflect.Value, n *uint64) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Uint64:
+		*n++
+		v.SetUint(*n)
+	case reflect.Int, reflect.Int64:
+		*n++
+		v.SetInt(int64(*n))
+	}
+}
+
+// What is shown of a route, a limit, a server, the cache and the fleet is what the
+// Stats say, each number in its place.
+func TestC5_SnapshotIsTheStats(t *testing.T) {
+	var n uint64 = 100
+	var route weirhttp.Stats
+	var up gateway.UpstreamStats
+	var server gateway.ServerStats
+	var cache weirhttp.CacheStats
+	var tier weirhttp.FleetStats
+	for _, v := range []any{&route, &up, &server, &cache, &tier} {
+		fill(reflect.ValueOf(v).Elem(), &n)
+	}
+	route.Flights = 0 // the flights themselves are not there
+	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
+	server.URL, server.Healthy = "http://10.0.0.1", true
+	up.Servers = []gateway.ServerStats{server}
+	cache.Fleet = &tier
+	var h inspect.Histogram
+	h.Record(42)
+	took := gateway.RouteDurations{Requests: h.Durations()}
+	g := &numbered{stats: gateway.Stats{
+		Cache: cache, Routes: map[string]weirhttp.Stats{"b": route, "a": {}}, Durations: map[string]gateway.RouteDurations{"b": took},
+		Upstreams: map[string]gateway.UpstreamStats{"shop": up, "unlimited": {}},
+	}}
+	s := show.New(show.Options{
+		Gateway: g,
+		Queues:  func() []console.Queue { return []console.Queue{{Name: "q"}} },
+		Process: func() console.Process { return console.Process{PID: 7} },
+	})
+	s.Configure(gateway.Config{
+		Upstreams: []gateway.Upstream{{Name: "shop"}, {Name: "unlimited"}},
+		Routes:    []gateway.Route{{Name: "b"}, {Name: "a", Upstream: "unlimited"}},
+	})
+	got := s.Snapshot()
+	if len(got.Units) != 2 || got.Units[0].Name != "a" || got.Units[0].Limit != "" {
+		t.Fatalf("units = %+v; want a, without a limit, and b", got.Units)
+	}
+	if want := (console.Unit{
+		Name: "b", Kind: "route", Limit: "shop", Requests: route.Requests,
+		Avoided: console.Avoided{Hits: route.Hits, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet},
+		Refused: console.Refused{Limit: route.Refused, Door: route.Door},
+		Calls:   route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
+		StaleOnError: route.StaleOnError, Running: route.InFlight, Waiting: route.Waiting, RequestTime: took.Requests,
+	}); !reflect.DeepEqual(got.Units[1], want) {
+		t.Errorf("unit = %+v; want %+v", got.Units[1], want)
+	}
+	l := up.Limit
+	if want := []console.Limit{{
+		Name: "shop", Kind: "adaptive", Limit: float64(l.Limit), InUse: l.InUse, Queued: l.Queued, Held: l.Held, Latency: l.Latency,
+		Baseline: l.Baseline, Admitted: l.Admitted, Waited: l.Waited, Left: l.Left, Refused: l.RefusedBy,
+	}}; !reflect.DeepEqual(got.Limits, want) {
+		t.Errorf("limits = %+v; want %+v", got.Limits, want)
+	}
+	if want := []console.Server{{
+		Upstream: "shop", URL: server.URL, Healthy: true, InFlight: server.InFlight, Calls: server.Calls, Failures: server.Failures,
+	}}; !reflect.DeepEqual(got.Servers, want) {
+		t.Errorf("servers = %+v; want %+v", got.Servers, want)
+	}
+	if want := []console.Store{{
+		Name: "cache", Entries: cache.Responses, Used: cache.Used, Bytes: cache.Bytes, Evicted: cache.Evicted, TooBig: cache.TooBig, Purged: cache.Purged,
+	}}; !reflect.DeepEqual(got.Stores, want) {
+		t.Errorf("stores = %+v; want %+v", got.Stores, want)
+	}
+	if want := (console.Tier{
+		Acquires: tier.Acquires, Fresh: tier.Fresh, Granted: tier.Granted, Held: tier.Held, Cooling: tier.Cooling, Settled: tier.Settled,
+		Refused: tier.Refused, Extended: tier.Extended, LostLeases: tier.LostLeases, Unavailable: tier.Unavailable,
+		Waits: tier.Waits, Pushes: tier.Pushes, Resets: tier.Resets,
+	}); got.Tier == nil || *got.Tier != want {
+		t.Errorf("tier = %+v; want %+v", got.Tier, want)
+	}
+	if len(got.Queues) != 1 || got.Process.PID != 7 || got.At.IsZero() {
+		t.Errorf("queues %v, process %v, at %v; want what was given, and now", got.Queues, got.Process, got.At)
+	}
+}
+
+// A route's page has its flights, its limit, and how the entries of the cache
+// stand.
+func TestDetailOfARoute(t *testing.T) {
+	came, may := make(chan struct{}), make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		if r.URL.Path == "/slow" {
+			close(came)
+			<-may
+		}
+		io.WriteString(w, "ok")
+	}))
+	defer origin.Close()
+	c := gateway.Config{
+		Upstreams: []gateway.Upstream{{Name: "shop", Servers: []string{origin.URL}}}, Routes: []gateway.Route{{Name: "all", HotKeys: 10}},
+	}
+	g, err := gateway.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(t.Context())
+	s := show.New(show.Options{Gateway: g})
+	s.Configure(c)
+	ask := func(path string) {
+		g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+	}
+	ask("/a")
+	ask("/a")
+	done := make(chan struct{})
+	go func() { defer close(done); ask("/slow") }()
+	<-came
+
+	d, ok := s.Detail("all", 10)
+	if !ok || len(d.Flights) != 1 || d.Flights[0].Key != "http://example.com/slow" || d.Flights[0].Name != "" || d.Unit.Flights != 1 || d.Unit.Running != 1 {
+		t.Errorf("Detail = %+v, %v; want the one flight, with its key and not named yet", d, ok)
+	}
+	if d.Limit == nil || d.Limit.Name != "shop" || d.Limit.InUse != 1 || d.Entries == nil || d.Entries.Fresh != 1 {
+		t.Errorf("Detail has limit %+v and entries %+v; want shop's, in use, and one that is fresh", d.Limit, d.Entries)
+	}
+	if d, _ := s.Detail("all", 0); len(d.Flights) != 0 || d.Unit.Flights != 1 {
+		t.Errorf("Detail with no flights wanted has %d, and counts %d; want 0 and 1", len(d.Flights), d.Unit.Flights)
+	}
+	if _, ok := s.Detail("none", 10); ok {
+		t.Error("there is a Detail of a route that is not there")
+	}
+	close(may)
+	<-done
+	hot, ok := s.HotKeys("all", 10)
+	if !ok || len(hot.ByTraffic) == 0 || hot.ByTraffic[0].Key != "http://example.com/a" {
+		t.Errorf("HotKeys = %+v, %v; want /a", hot, ok)
+	}
+	if _, ok := s.HotKeys("none", 10); ok {
+		t.Error("there are hot keys of a route that is not there")
+	}
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/adapter/weirotel"
+	"github.com/weir-go/weir/app/proxy/config"
+	"github.com/weir-go/weir/app/proxy/otlp"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// flushGrace is how long the last metrics and traces have at the end.
+const flushGrace = 3 * time.Second
+
+// A telemetry sends metrics and traces. The nil telemetry sends nothing.
+type telemetry struct {
+	exporter *otlp.Exporter
+	weirotel *weirotel.Telemetry
+}
+
+// openTelemetry begins what s says. It does not wait for the receiver.
+func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
+	a := s.Telemetry
+	if a == nil {
+		return nil
+	}
+	e, err := otlp.Start(ctx, otlp.Options{
+		Service: a.Service, Endpoint: a.Endpoint, Headers: a.Headers, TLS: a.TLS, Timeout: a.Timeout,
+		Metrics: a.Metrics, Interval: a.Interval, Traces: a.Traces, Sample: a.Sample,
+		Version: version(), Instance: p.id, Logger: p.logger,
+	})
+	if err != nil {
+		return err
+	}
+	w, err := weirotel.New(weirotel.Options{
+		TracerProvider: e.TracerProvider(), MeterProvider: e.MeterProvider(), Untrusted: !a.Trust,
+	})
+	if err != nil {
+		_ = e.Close(ctx) // there is nothing to send
+		return err
+	}
+	p.telemetry = &telemetry{e, w}
+	return nil
+}
+
+// watch has the counts of g sent.
+func (t *telemetry) watch(g Gateway) error {
+	if real, ok := g.(*gateway.Gateway); ok && t != nil { // or a test's
+		return t.weirotel.AddGateway(real)
+	}
+	return nil
+}
+
+// with returns next with what is told of requests.
+func (t *telemetry) with(next http.Handler) http.Handler {
+	if t == nil {
+		return next
+	}
+	return t.weirotel.Middleware(next, "")
+}
+
+// close sends what is left. A receiver that takes none of it holds nobody up for
+// long.
+func (t *telemetry) close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushGrace)
+	defer cancel()
+	_ = t.exporter.Close(ctx) // it has told the log what it could not send
+	_ = t.weirotel.Close()    // nothing is read any more
+}
+
+// observers are told of all, by their log, and of calls too.
+type observers struct {
+	weirhttp.CallObserver
+	log *observer
+}
+
+// Event is of [weirhttp.Observer].
+func (o *observers) Event(e weirhttp.Event) {
+	o.log.Event(e)
+	o.CallObserver.Event(e)
+}
+
+// seed keeps values that are secret from being guessed by their hashes.
+var seed = maphash.MakeSeed()
+
+// fixedTelemetry is the section telemetry as text, all of which needs a restart. It
+// has nothing of what the headers hold.
+func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
+	if t == nil {
+		return ""
+	}
+	fixed := *t
+	fixed.OTLP.Headers = nil
+	text, err := json.Marshal(fixed)
+	if err != nil {
+		return err.Error() // there is nothing in it that cannot be written
+	}
+	var b strings.Builder
+	b.Write(text)
+	for _, name := range slices.Sorted(maps.Keys(a.Headers)) {
+		fmt.Fprintf(&b, " %s %x", name, maphash.String(seed, a.Headers[name]))
+	}
+	return b.String()
+}
+
+// summaryOfTelemetry says in a few words what is sent where.
+func summaryOfTelemetry(a *config.TelemetryAccess) (where, what string) {
+	var all []string
+	if a.Metrics {
+		metrics := "metrics"
+		if a.Interval > 0 {
+			metrics += " every " + config.Duration(a.Interval).String()
+		}
+		all = append(all, metrics)
+	}
+	if a.Traces {
+		traces := "traces"
+		if a.Sample != nil {
+			traces += fmt.Sprintf(", %g %% of those that begin here", *a.Sample*100)
+		}
+		if a.Trust {
+			traces += ", and those of clients as they say"
+		}
+		all = append(all, traces)
+	}
+	return cmp.Or(a.Endpoint, "where OTEL_EXPORTER_OTLP_ENDPOINT says"), strings.Join(all, ", ")
+}

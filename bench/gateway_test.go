@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/gateway"
+)
+
+const (
+	gatewayConns = 32                    // that keep asking
+	gatewayPaths = 64                    // of what lies in the cache
+	gatewayTurn  = 50 * time.Millisecond // how long one of both is asked
+	scrapeEvery  = time.Second           // of the time in which the watched one is asked
+)
+
+// BenchmarkGateway is how many hits a second a gateway answers over real
+// connections with all that can look at it (hot keys, Prometheus scraped each
+// second, OpenTelemetry's metrics of calls and requests), and without: the median
+// of turns, each of which asks one right after the other. Durations are counted by
+// both, as they cannot be switched off. The clients are in the same process; they do
+// as little as they can.
+func BenchmarkGateway(b *testing.B) {
+	b.Run("lib=weir", func(b *testing.B) {
+		origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=3600")
+			io.WriteString(w, "a document of some forty bytes, or about")
+		}))
+		b.Cleanup(origin.Close)
+		bare := openFront(b, origin.URL, nil)
+		w := newWatch(b, false)
+		watched := openFront(b, origin.URL, w)
+
+		var without, with, ratio []float64
+		var since time.Duration
+		for i := 0; b.Loop(); i++ {
+			var collected sync.WaitGroup
+			x, y := 0.0, 0.0
+			ask := func() {
+				if since += gatewayTurn; since >= scrapeEvery {
+					since = 0
+					collected.Go(func() { w.collect(b) })
+				}
+				y = watched.turn(b, 0)
+				collected.Wait()
+			}
+			if i%2 == 0 { // nobody is always first
+				x = bare.turn(b, 0)
+				ask()
+			} else {
+				ask()
+				x = bare.turn(b, 0)
+			}
+			without, with, ratio = append(without, x), append(with, y), append(ratio, y/x)
+		}
+		b.ReportMetric(median(without), "bare-req/s")
+		b.ReportMetric(median(with), "watched-req/s")
+		b.ReportMetric(median(ratio), "watched/bare")
+	})
+}
+
+// A front is a gateway with clients.
+type front struct {
+	conns []*conn
+	stop  atomic.Bool // of the present turn
+}
+
+// openFront opens a gateway before origin that is warm, with w looking at it unless
+// that is nil.
+func openFront(b *testing.B, origin string, w *watch) *front {
+	b.Helper()
+	c := gateway.Config{
+		Upstreams: []gateway.Upstream{{Name: "origin", Servers: []string{origin}}},
+		Routes:    []gateway.Route{{Name: "all", HotKeys: -1}, {Name: "api", Path: "/api", HotKeys: -1}},
+	}
+	if w != nil {
+		c.Observer = w.otel.HTTP()
+		for i := range c.Routes {
+			c.Routes[i].HotKeys = 0
+		}
+	}
+	g, err := gateway.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var h http.Handler = g
+	if w != nil {
+		if err := w.otel.AddGateway(g); err != nil {
+			b.Fatal(err)
+		}
+		w.prom.Gateway = g
+		w.register(b)
+		h = w.otel.Middleware(g, "")
+	}
+	server := httptest.NewServer(h)
+	b.Cleanup(func() {
+		server.Close()
+		if err := g.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	f := new(front)
+	for i := range gatewayConns {
+		f.conns = append(f.conns, dial(b, server.Listener.Addr().String(), i))
+	}
+	f.turn(b, gatewayPaths) // all that it is asked for is in the cache then
+	if hits := g.Stats().Routes["all"]; hits.Calls != gatewayPaths || hits.Hits == 0 {
+		b.Fatalf("%d calls for %d paths, %d hits; want one call each", hits.Calls, gatewayPaths, hits.Hits)
+	}
+	return f
+}
+
+// turn has all clients ask for a while, each at least so often, and returns the
+// answers a second.
+func (f *front) turn(b *testing.B, least int) float64 {
+	f.stop.Store(false)
+	var answers atomic.Int64
+	var all sync.WaitGroup
+	start := time.Now()
+	for _, c := range f.conns {
+		all.Go(func() {
+			n, err := c.ask(&f.stop, least)
+			if err != nil {
+				b.Error(err)
+			}
+			answers.Add(int64(n))
+		})
+	}
+	time.Sleep(gatewayTurn)
+	f.stop.Store(true)
+	all.Wait()
+	return float64(answers.Load()) / time.Since(start).Seconds()
+}
+
+// A conn asks for one path after another.
+type conn struct {
+	net.Conn
+	in       *bufio.Reader
+	requests [][]byte
+	next     int
+}
+
+func dial(b *testing.B, address string, first int) *conn {
+	b.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { nc.Close() })
+	c := &conn{Conn: nc, in: bufio.NewReader(nc), next: first}
+	for i := range gatewayPaths {
+		c.requests = append(c.requests, fmt.Appendf(nil, "GET /books/%d HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: bench\r\n\r\n", i))
+	}
+	return c
+}
+
+// ask asks until stop, and returns how often.
+func (c *conn) ask(stop *atomic.Bool, least int) (n int, err error) {
+	for ; n < least || !stop.Load(); n++ {
+		if _, err := c.Write(c.requests[c.next%gatewayPaths]); err != nil {
+			return n, err
+		}
+		c.next++
+		if err := c.answer(); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+var (
+	okLine     = []byte("HTTP/1.1 200 ")
+	lengthName = []byte("Content-Length: ")
+)
+
+// answer reads an answer, which must be one of 200 with a length.
+func (c *conn) answer() error {
+	length := -1
+	for first := true; ; first = false {
+		line, err := c.in.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case first && !bytes.HasPrefix(line, okLine):
+			return fmt.Errorf("answered with %q", line)
+		case bytes.HasPrefix(line, lengthName):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len(lengthName):]))); err != nil {
+				return err
+			}
+		case len(line) == 2 && length < 0:
+			return fmt.Errorf("an answer without a length")
+		case len(line) == 2:
+			_, err := c.in.Discard(length)
+			return err
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
+)
+
+const (
+	// MaxRows is how many flights, or hot keys of a kind, are shown at most.
+	MaxRows = 100
+
+	defaultHot = 20
+
+	// reuse is for how long an answer is given again that takes work: memories are
+	// gone through, engines asked.
+	reuse = time.Second
+	// rosterTimeout is how long the engine of a fleet has to tell who belongs to it.
+	rosterTimeout = 2 * time.Second
+	// maxInstances is how many of them are shown.
+	maxInstances = 1000
+)
+
+// snapshot answers with how everything stands at this moment.
+func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, within(c.o.Source.Snapshot()))
+}
+
+// details are what is told of units: each gathered at most once in a while,
+// however many ask.
+type details struct {
+	guard *weir.Guard[string, []byte]
+}
+
+func newDetails(c *Console) *details {
+	load := func(_ context.Context, unit string) ([]byte, error) {
+		d, ok := c.o.Source.Detail(unit, MaxRows)
+		if !ok {
+			return nil, weir.ErrNotFound
+		}
+		d.Flights = d.Flights[:min(len(d.Flights), MaxRows)]
+		for i := range d.Flights {
+			d.Flights[i].Name = c.keys.text(d.Flights[i].Key)
+		}
+		if d.Flights == nil {
+			d.Flights = []Flight{}
+		}
+		if d.Limit != nil {
+			l := finite(*d.Limit)
+			d.Limit = &l
+		}
+		return json.Marshal(d)
+	}
+	return &details{weir.Must(weir.New(load, weir.Options{TTL: reuse, MaxEntries: MaxUnits}))}
+}
+
+func (d *details) close() { closeGuard(d.guard) }
+
+// unit answers with a Detail.
+func (c *Console) unit(w http.ResponseWriter, r *http.Request) {
+	b, err := c.details.guard.Get(r.Context(), r.PathValue("unit"))
+	switch {
+	case errors.Is(err, weir.ErrNotFound):
+		fail(w, http.StatusNotFound, "there is no unit of that name")
+	case err != nil:
+		fail(w, http.StatusServiceUnavailable, "the unit cannot be looked at: %v", err)
+	default:
+		answerBytes(w, http.StatusOK, b)
+	}
+}
+
+// hot answers with the hot keys of a unit.
+func (c *Console) hot(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	n := defaultHot
+	if text := q.Get("n"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > MaxRows {
+			fail(w, http.StatusBadRequest, "n is %q; want a number from 1 to %d", text, MaxRows)
+			return
+		}
+	}
+	hot, ok := c.o.Source.HotKeys(q.Get("unit"), n)
+	if !ok {
+		fail(w, http.StatusNotFound, "there is no unit of that name")
+		return
+	}
+	hot.ByTraffic = hot.ByTraffic[:min(len(hot.ByTraffic), n)]
+	hot.ByLoadTime = hot.ByLoadTime[:min(len(hot.ByLoadTime), n)]
+	answer(w, http.StatusOK, Hot{
+		Enabled:    hot.Window > 0,
+		HotKeys:    hot,
+		ByTraffic:  c.keys.hot(hot.ByTraffic, hot.Requests),
+		ByLoadTime: c.keys.hot(hot.ByLoadTime, hot.LoadTime),
+	})
+}
+
+// A roster asks who belongs to the fleet, at most once in a while.
+type roster struct {
+	guard *weir.Guard[struct{}, []fleet.Instance]
+}
+
+func newRoster(from fleet.Roster) *roster {
+	load := func(ctx context.Context, _ struct{}) ([]fleet.Instance, error) { return from.Instances(ctx) }
+	return &roster{weir.Must(weir.New(load, weir.Options{TTL: reuse, MaxEntries: 1, LoadTimeout: rosterTimeout}))}
+}
+
+func (o *roster) close() { closeGuard(o.guard) }
+
+// fleet answers with a Fleet, also where the engine does not answer.
+func (c *Console) fleet(w http.ResponseWriter, r *http.Request) {
+	f := Fleet{Self: c.o.Self, Tier: c.sampler.latest().Tier, Instances: []fleet.Instance{}}
+	all, err := c.roster.guard.Get(r.Context(), struct{}{})
+	if err != nil {
+		f.Error = err.Error()
+	}
+	f.Instances = append(f.Instances, all[:min(len(all), maxInstances)]...)
+	answer(w, http.StatusOK, f)
+}
+
+// closeGuard closes one without waiting for its loads.
+func closeGuard[K comparable, V any](g *weir.Guard[K, V]) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = g.Close(ctx) // loads that run are cancelled, and end when they end
+}

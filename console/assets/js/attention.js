@@ -1,0 +1,115 @@
+// What an operator should know first, in words. Rules over the last seconds; each
+// finding has a key that stays the same while it lasts, so that it is announced
+// once.
+import { now as rates, mean, last } from './rates.js';
+import { percent, perSecond, many, age, nanos } from './format.js';
+
+const window = 10; // seconds
+const order = { bad: 0, warn: 1, note: 2 };
+
+// attention returns [{key, level, unit, badge, text}], the worst first.
+export function attention(store) {
+  const s = store.snapshot;
+  if (!s) return [];
+  const points = Math.max(2, Math.round(window / (store.interval || 1)));
+  const found = [...processes(s), ...tiers(s), ...servers(s)];
+  for (const u of s.units || []) found.push(...unit(u, store.series(u.name), points));
+  for (const l of s.limits || []) found.push(...limits(l, store.limits.get(l.name) || { t: [] }, points));
+  for (const q of s.queues || []) found.push(...queues(q));
+  return found.sort((a, b) => order[a.level] - order[b.level]);
+}
+
+// Those of one unit: its own, and those of its limiter.
+export const attentionOf = (all, u) => all.filter((f) => f.unit === u.name || (f.limit && f.limit === u.limit));
+
+function unit(u, series, points) {
+  const r = rates(series, points);
+  const found = [];
+  const say = (level, what, badge, text) => found.push({ key: u.name + '/' + what, level, unit: u.name, badge, text });
+  const failures = r.failed * points;
+  if (r.failing >= 0.5 && failures >= 2) {
+    say('bad', 'failing', 'source failing', `${shareOf(r.failing)} calls of the source fail; ${instead(r)}.`);
+  } else if (r.failing >= 0.05 && failures >= 3) {
+    say('warn', 'failing', 'calls fail', `${percent(r.failing)} of calls of the source fail; ${instead(r)}.`);
+  } else if (r.staleOnError > 0) {
+    say('warn', 'stale', 'stale on error', `stale answers are served in place of errors or long waits, ${perSecond(r.staleOnError)}.`);
+  }
+  if (u.stuck > 0) {
+    say('bad', 'stuck', 'stuck', `${many(u.stuck, 'call')} of the source ${u.stuck === 1 ? 'is' : 'are'} stuck: given up long ago, and still running.`);
+  }
+  if (r.refusing >= 0.005 && r.refused * points >= 2) {
+    say(r.refusing >= 0.1 ? 'bad' : 'warn', 'refused', 'refusing', `${percent(r.refusing)} of requests are refused, ${perSecond(r.refused)}.`);
+  }
+  return found;
+}
+
+const shareOf = (x) => (x >= 0.9995 ? 'all' : percent(x) + ' of');
+
+function instead(r) {
+  if (r.staleOnError > 0) return 'stale answers are served';
+  return 'nothing stale is there to serve instead';
+}
+
+function limits(l, series, points) {
+  const found = [];
+  const least = (series.queued || []).slice(-points);
+  const standing = least.length >= Math.min(5, points) && least.every((q) => q > 0);
+  if (standing && l.queued > 0) {
+    const wait = l.limit > 0 && l.held_ns > 0 && l.kind !== 'rate' ? ', a wait of about ' + nanos((l.queued / l.limit) * l.held_ns) : '';
+    found.push({ key: l.name + '/queue', level: 'warn', limit: l.name, subject: l.name, badge: 'queue standing',
+      text: `a queue of ${Math.round(mean(series.queued, points))} stands before the source${wait}.` });
+  }
+  if (l.overloaded && !found.length) {
+    found.push({ key: l.name + '/overloaded', level: 'warn', limit: l.name, subject: l.name, badge: 'overloaded',
+      text: 'the source is slower than it should be, and the limit is held down.' });
+  }
+  return found;
+}
+
+function servers(s) {
+  const by = new Map();
+  for (const v of s.servers || []) {
+    if (!by.has(v.upstream)) by.set(v.upstream, []);
+    by.get(v.upstream).push(v);
+  }
+  const found = [];
+  for (const [upstream, all] of by) {
+    const out = all.filter((v) => v.ejected || !v.healthy).length;
+    if (!out) continue;
+    const every = out === all.length;
+    found.push({ key: upstream + '/servers', level: every ? 'bad' : 'warn', subject: upstream, badge: 'servers out',
+      text: every ? `no server of this upstream is well: all ${all.length} are ejected or fail their checks.`
+        : `${out} of ${all.length} servers ${out === 1 ? 'is ejected or fails its checks' : 'are ejected or fail their checks'}.` });
+  }
+  return found;
+}
+
+function tiers(s) {
+  if (!s.tier || !s.tier.open) return [];
+  return [{ key: 'tier', level: 'warn', subject: 'Fleet', badge: 'tier open', page: '#/fleet',
+    text: 'the shared store does not answer: this instance goes alone until it does.' }];
+}
+
+function processes(s) {
+  const state = s.process && s.process.state;
+  if (!state || state === 'ready') return [];
+  return [{ key: 'process', level: 'warn', subject: 'Process', badge: 'not ready', text: 'not ready: ' + state + '.' }];
+}
+
+function queues(q) {
+  const found = [];
+  if (q.dead > 0) {
+    found.push({ key: q.name + '/dead', level: 'note', subject: 'Jobs', page: '#/jobs', badge: 'dead jobs',
+      text: `${many(q.dead, 'job')} of ${q.name} ${q.dead === 1 ? 'is' : 'are'} dead: tried as often as allowed, and kept for you to look at.` });
+  }
+  if (q.waiting > 0 && q.age_ns > 60e9 && q.running === 0) {
+    found.push({ key: q.name + '/idle', level: 'warn', subject: 'Jobs', page: '#/jobs', badge: 'nobody works',
+      text: `${many(q.waiting, 'job')} of ${q.name} wait, the oldest for ${age(q.age_ns / 1e9)}, and none runs.` });
+  }
+  return found;
+}
+
+// Whether something like traffic has been seen at all.
+export function quiet(store) {
+  return !(store.snapshot.units || []).some((u) => u.requests > 0 || u.calls > 0) && !(last(store.total.requests) > 0);
+}

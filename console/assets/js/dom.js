@@ -1,0 +1,90 @@
+// Building of elements. Text is only ever set as text, so data cannot be markup.
+
+// h('a.button', {href, onclick, text…}, …children) makes an element. Attributes
+// that are null, undefined or false are left out; on… are listeners.
+export function h(tag, attrs, ...children) {
+  const [name, ...classes] = tag.split('.');
+  const e = document.createElement(name || 'div');
+  if (classes.length) e.className = classes.join(' ');
+  for (const [k, v] of Object.entries(attrs || {})) {
+    if (v === null || v === undefined || v === false) continue;
+    if (k.startsWith('on')) e.addEventListener(k.slice(2), v);
+    else e.setAttribute(k, v === true ? '' : v);
+  }
+  add(e, children);
+  return e;
+}
+
+function add(e, children) {
+  for (const c of children) {
+    if (Array.isArray(c)) add(e, c);
+    else if (c !== null && c !== undefined && c !== false) e.append(c);
+  }
+}
+
+const svgSpace = 'http://www.w3.org/2000/svg';
+
+export function svg(tag, attrs, ...children) {
+  const e = document.createElementNS(svgSpace, tag);
+  for (const [k, v] of Object.entries(attrs || {})) e.setAttribute(k, v);
+  e.append(...children);
+  return e;
+}
+
+// Sets the text of e, and touches nothing if it has it: the page is redrawn each
+// second, and a selection should live longer.
+export function text(e, value) {
+  const s = String(value);
+  if (e.textContent !== s) e.textContent = s;
+}
+
+export function attr(e, name, value) {
+  if (value === null || value === undefined || value === false) {
+    if (e.hasAttribute(name)) e.removeAttribute(name);
+    return;
+  }
+  const s = value === true ? '' : String(value);
+  if (e.getAttribute(name) !== s) e.setAttribute(name, s);
+}
+
+// Replaces the children of e, if what they are made from has changed.
+export function swap(e, signature, make) {
+  if (e.weirSignature === signature) return;
+  e.weirSignature = signature;
+  const made = make();
+  e.replaceChildren(...(Array.isArray(made) ? made : [made]));
+}
+
+// Makes the children of parent one for each item, in their order, and reuses those
+// of the last time by key.
+export function each(parent, items, keyOf, make, update) {
+  const known = parent.weirKeyed || (parent.weirKeyed = new Map());
+  const wanted = new Set();
+  let at = parent.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    if (wanted.has(key)) continue;
+    wanted.add(key);
+    let e = known.get(key);
+    if (!e) known.set(key, (e = make(item)));
+    if (e === at) at = at.nextElementSibling;
+    else parent.insertBefore(e, at);
+    update(e, item);
+  }
+  for (const [key, e] of known) {
+    if (!wanted.has(key)) {
+      e.remove();
+      known.delete(key);
+    }
+  }
+}
+
+export function panel(title, hint, ...children) {
+  const id = 'p' + (panel.n = (panel.n || 0) + 1);
+  const head = h('header', null, h('h2', { id }, title), hint ? h('span.hint', null, hint) : null);
+  const e = h('section.panel', { 'aria-labelledby': id }, head, ...children);
+  e.head = head;
+  return e;
+}
+
+export const empty = (strong, words) => h('p.empty', null, h('strong', null, strong), words);

@@ -1,0 +1,118 @@
+// What is known of a unit beside its charts: its counters, its entries, its limit.
+import { h, panel, text, attr, each } from './dom.js';
+import { bars } from './parts.js';
+import { kinds, share, difference } from './rates.js';
+import { count, percent, nanos, si, rate } from './format.js';
+
+// Names and values. items are [name, value, note, key].
+function facts(dl, items) {
+  each(dl, items, ([name]) => name, ([name]) => h('div', null, h('dt', null, name), h('dd', null, h('span'), ' ', h('small'))),
+    (div, [, value, note, key]) => {
+      const [main, , small] = div.lastChild.childNodes;
+      text(main, value);
+      text(small, note || '');
+      attr(div.lastChild, 'data-name', key); // for tests, with the value as it is in JSON
+      attr(div.lastChild, 'data-value', key && value.replaceAll(',', ''));
+    });
+}
+
+const held = [
+  { name: 'fresh', label: 'Fresh', color: '--c-hits' },
+  { name: 'refresh_due', label: 'Refresh due', color: '--c-joined', says: 'fresh, and the next hit refreshes' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served at once, and refreshed behind' },
+  { name: 'on_error', label: 'Only on error', color: '--c-calls', says: 'served only where a load fails' },
+  { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'what the source does not have' },
+  { name: 'failing', label: 'Known failing', color: '--c-failures', says: 'remembered failures' },
+  { name: 'dead', label: 'Too old', color: '--c-requests', says: 'for anything; not yet evicted' },
+];
+
+export class Entries {
+  constructor() {
+    this.bar = h('div.mix-bar', { 'aria-hidden': 'true' });
+    this.key = h('ul.mix-key');
+    this.none = h('p.empty', { hidden: true });
+    this.el = panel('What the memory holds', 'entries by state', this.bar, this.key, this.none);
+    this.el.classList.add('live');
+    this.hint = this.el.head.querySelector('.hint');
+  }
+
+  draw(entries, unit) {
+    const items = held.map((k) => ({ ...k, value: (entries || {})[k.name] || 0 }));
+    const sum = items.reduce((n, k) => n + k.value, 0);
+    for (const e of [this.bar, this.key]) attr(e, 'hidden', sum === 0);
+    attr(this.none, 'hidden', sum > 0);
+    text(this.none, entries ? 'The memory is empty.' : unit.kind === 'route' ? 'The entries of routes are in a memory that they share: the overview has it.' : 'Nothing is known of its entries.');
+    text(this.hint, sum ? count(sum) + ' entries by state' + (unit.kind === 'route' ? ', of all routes that share the memory' : '') : 'entries by state');
+    bars(this.bar, this.key, items.filter((k) => k.value > 0), sum, (k) => `${count(k.value)}, ${percent(share(k.value, sum))}`, (k) => k.says || '');
+  }
+}
+
+export class LimitFacts {
+  constructor() {
+    this.list = h('dl.facts');
+    this.reasons = h('ul.mix-key');
+    this.el = panel('Limit', ' ', this.list, this.reasons);
+    this.el.classList.add('live');
+    this.hint = this.el.head.querySelector('.hint');
+  }
+
+  draw(l, store, name) {
+    attr(this.el, 'hidden', !l);
+    if (!l) return;
+    const { snapshot, seconds } = store.before();
+    const then = (snapshot.limits || []).find((x) => x.name === l.name);
+    const perSecond = then ? difference(l, then, seconds) : {};
+    text(this.hint, `${name}, ${l.kind}${l.overloaded ? ', overloaded' : ''}`);
+    const items = [
+      ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'a second' : 'at once', 'limit'],
+      ['In use', count(l.in_use), '', 'in_use'],
+      ['Queued', count(l.queued), '', 'queued'],
+      ['A call takes', nanos(l.held_ns), 'in the mean'],
+    ];
+    if (l.kind === 'adaptive') {
+      items.push(['Latency', nanos(l.latency_ns), 'of the last window'], ['Baseline', nanos(l.baseline_ns), 'with room to spare']);
+    }
+    items.push(['Admitted', count(l.admitted), rate(perSecond.admitted) + '/s', 'admitted'], ['Waited first', count(l.waited), '', 'waited'], ['Left the queue', count(l.left), '', 'left']);
+    facts(this.list, items);
+    const refused = Object.entries(l.refused || {}).sort((a, b) => b[1] - a[1]);
+    each(this.reasons, refused, ([reason]) => reason, ([reason]) => h('li', null, `Refused, ${reason.replaceAll('_', ' ')}: `, h('b')), (li, [, n]) => text(li.lastChild, count(n)));
+  }
+}
+
+export class Counts {
+  constructor() {
+    this.list = h('dl.facts');
+    this.el = panel('Since the start', 'exact counts', this.list);
+    this.el.classList.add('live');
+  }
+
+  draw(u) {
+    const of = (n, all) => (all > 0 && n > 0 ? percent(n / all) : '');
+    facts(this.list, [
+      ['Requests', count(u.requests), '', 'requests'],
+      ...kinds.map((k) => [k.label, count(u.avoided[k.name]), of(u.avoided[k.name], u.requests), k.name]),
+      ['Calls of the source', count(u.calls), '', 'calls'],
+      ['of these, refreshes', count(u.refreshes), of(u.refreshes, u.calls), 'refreshes'],
+      ['Calls failed', count(u.failed), of(u.failed, u.calls), 'failed'],
+      ['of these, timeouts', count(u.timeouts), '', 'timeouts'],
+      ['of these, panics', count(u.panics), '', 'panics'],
+      ['Abandoned', count(u.abandoned), 'nobody waited', 'abandoned'],
+      ['Stale on error', count(u.stale_on_error), '', 'stale_on_error'],
+      ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
+      ['Refused at the door', count(u.refused.door), of(u.refused.door, u.requests), 'refused_door'],
+      ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
+      ...this.now(u),
+      ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call of the source', u.call_time]]
+        .filter(([, d]) => d && d.count > 0).map(([name, d]) => [name, nanos(d.p50_ns), `p99 ${nanos(d.p99_ns)}`]),
+    ]);
+  }
+
+  now(u) {
+    return [
+      ['Running now', count(u.running), u.refreshing ? `${count(u.refreshing)} refreshing` : '', 'running'],
+      ['Waiting now', count(u.waiting), '', 'waiting'],
+      ['Stuck now', count(u.stuck), '', 'stuck'],
+      ...(u.kind === 'guard' ? [['Entries now', count(u.entries), '', 'entries']] : []),
+    ];
+  }
+}

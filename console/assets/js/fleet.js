@@ -1,0 +1,96 @@
+// The fleet: who belongs to it, and how its shared store does.
+import { h, panel, empty, text, attr, swap } from './dom.js';
+import { Table } from './table.js';
+import { poll } from './poll.js';
+import { ask } from './api.js';
+import { count, age, between, instant, many, none, words } from './format.js';
+
+const pause = 3000;
+const late = 15; // seconds without a word, from when an instance is marked
+
+export class Fleet {
+  constructor(app) {
+    this.app = app;
+    this.title = 'Fleet';
+    this.there = app.store.hello.features.fleet;
+    this.sum = h('p.sub');
+    this.problem = h('p.result', { 'data-level': 'bad', role: 'status', hidden: true });
+    this.table = h('div');
+    this.instances = panel('Instances', 'as they have announced themselves', this.problem, this.table);
+    this.state = h('p');
+    this.tier = h('dl.facts.notes.gap');
+    this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.tier);
+    this.tierPanel.classList.add('live');
+    this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with others. With a shared store, Redis or Valkey, several instances make each call of the source once between them; the gateway’s configuration has it under fleet.'));
+    this.body = h('div.stack', null, this.tierPanel, this.instances);
+    this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Fleet'), this.sum), this.none, this.body);
+    if (this.there) this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);
+  }
+
+  async load(signal) {
+    let f;
+    try {
+      f = await ask('api/fleet', { signal });
+    } catch (err) {
+      if (err.name === 'AbortError') throw err;
+      f = { instances: this.last || [], error: err.message };
+    }
+    this.last = f.instances;
+    attr(this.problem, 'hidden', !f.error);
+    text(this.problem, f.error ? 'Who belongs to the fleet is not known now: ' + f.error : '');
+    this.drawInstances(f);
+  }
+
+  drawInstances(f) {
+    const names = [...new Set(f.instances.flatMap((i) => Object.keys(i.counts || {})))].sort().slice(0, 6);
+    if (this.names !== names.join()) {
+      this.names = names.join();
+      this.list = instances(names);
+      this.table.replaceChildren(this.list.el);
+    }
+    this.list.draw(f.instances.map((i) => ({ ...i, self: i.id === f.self })));
+    const versions = [...new Set(f.instances.map((i) => i.version).filter(Boolean))];
+    text(this.sum, f.instances.length ? many(f.instances.length, 'instance') + (versions.length > 1 ? `, of ${versions.length} versions: ${words(versions)}` : '') : '');
+  }
+
+  draw() {
+    const t = this.app.store.snapshot.tier;
+    attr(this.none, 'hidden', this.there || Boolean(t));
+    attr(this.body, 'hidden', !this.there && !t);
+    attr(this.instances, 'hidden', !this.there);
+    attr(this.tierPanel, 'hidden', !t);
+    if (!t) return;
+    swap(this.state, String(t.open), () => (t.open
+      ? [h('span.badge', { 'data-level': 'bad' }, 'away'), ' The store does not answer. This instance goes alone: it makes calls that others may make too, and asks the store again from time to time.']
+      : [h('span.badge', { 'data-level': 'good' }, 'well'), ' The store answers.']));
+    const items = [
+      ['Asked for the right to load', t.acquires, ''], ['Another’s value found', t.fresh, 'no call needed'], ['Lease granted', t.granted, 'this instance loads'],
+      ['Held by another', t.held, 'waited for it'], ['Cooling', t.cooling, 'after a failure'], ['Values settled', t.settled, 'written with the lease'],
+      ['Writes refused', t.refused, 'a newer lease was there'], ['Leases extended', t.extended, ''], ['Leases lost', t.lost_leases, ''],
+      ['Store unavailable', t.unavailable, 'loaded alone'], ['Waits', t.waits, 'for another’s value'], ['Messages', t.pushes, 'of other instances'], ['Resets', t.resets, 'of the link'],
+    ];
+    swap(this.tier, items.map((i) => i[1]).join(), () => items.map(([name, n, note]) =>
+      h('div', null, h('dt', null, name), h('dd', null, count(n), ' ', h('small', null, note)))));
+  }
+
+  destroy() {
+    if (this.poll) this.poll.stop();
+  }
+}
+
+function instances(names) {
+  const now = () => new Date().toISOString();
+  return new Table({
+    caption: 'Instances', key: (i) => i.id, sort: 'name', nothing: 'None has announced itself.', columns: [
+      { name: 'name', head: 'Name', sort: (i) => i.name, make: (td) => { td.a = h('span'); td.b = h('span'); td.append(td.a, ' ', td.b); },
+        draw: (td, i) => { text(td.a, i.name || i.id); swap(td.b, String(i.self), () => (i.self ? [h('span.badge', { 'data-level': 'plain' }, 'this one')] : [])); } },
+      { name: 'address', head: 'Address', sort: (i) => i.address || null, cell: (i) => i.address || none },
+      { name: 'version', head: 'Version', sort: (i) => i.version || null, cell: (i) => i.version || none },
+      { name: 'up', head: 'Up', num: true, sort: (i) => -Date.parse(i.started), cell: (i) => (instant(i.started) ? age(between(i.started, now())) : none) },
+      { name: 'seen', head: 'Last seen', num: true, sort: (i) => -Date.parse(i.seen), cell: (i) => ago(between(i.seen, now())), tone: (i) => (between(i.seen, now()) > late ? 'minds' : '') },
+      ...names.map((n) => ({ name: n, head: n.replaceAll('_', ' '), num: true, roomy: true, sort: (i) => (i.counts || {})[n], cell: (i) => count((i.counts || {})[n]) })),
+    ],
+  });
+}
+
+const ago = (s) => (s < 1.5 ? 'now' : age(s) + ' ago');

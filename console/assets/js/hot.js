@@ -1,0 +1,94 @@
+// The keys that are asked for most, and those whose loads take the longest
+// together.
+import { h, panel, empty, text, attr, swap } from './dom.js';
+import { Table } from './table.js';
+import { meter } from './parts.js';
+import { link } from './router.js';
+import { poll } from './poll.js';
+import { ask, part } from './api.js';
+import { perSecond, percent, duration, age, none } from './format.js';
+
+const rows = 20;
+const pause = 2000;
+
+export class Hot {
+  constructor(app, name) {
+    this.app = app;
+    this.title = 'Hot keys';
+    const units = [...(app.store.snapshot.units || [])].sort((a, b) => b.requests - a.requests);
+    this.name = name || (units[0] && units[0].name) || '';
+    const shown = app.store.hello.features.keys;
+    this.select = h('select', { id: 'hot-unit', onchange: () => { location.hash = link('hot', this.select.value); } });
+    this.traffic = list('By traffic', 'calls a second', shown, false, (k) => perSecond(k.rate), (k) => perSecond(k.rate - k.excess));
+    this.loads = list('By load time', 'time of loads in a second', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
+    this.sum = h('p.sub');
+    this.said = h('div');
+    this.two = h('div.two.live', null, this.traffic.el, this.loads.el);
+    this.el = h('div', null,
+      h('div.page-head', null, h('h1', null, 'Hot keys'), h('label.unseen', { for: 'hot-unit' }, 'Route or Guard'), this.select, this.sum),
+      shown ? null : h('p.lede', null, 'Keys are hidden. A digest stands for each: the same key has the same digest until the program ends, and nobody can tell the key from it. The program’s configuration can show keys instead.'),
+      this.said, this.two);
+    this.fill(units);
+    this.poll = poll(pause, (signal) => this.load(signal), () => app.resting || !this.name);
+  }
+
+  fill(units) {
+    const names = units.map((u) => u.name);
+    if (this.name && !names.includes(this.name)) names.unshift(this.name);
+    swap(this.select, names.join('\n'), () => names.map((n) => h('option', { value: n, selected: n === this.name }, n)));
+    attr(this.select, 'hidden', names.length === 0);
+    if (!names.length) this.say('none', 'There is no route and no Guard yet.', 'Hot keys are those of one of them.');
+  }
+
+  async load(signal) {
+    let hot;
+    try {
+      hot = await ask(`api/hot?unit=${part(this.name)}&n=${rows}`, { signal });
+    } catch (err) {
+      if (err.name === 'AbortError') throw err;
+      this.say(err.message, 'Hot keys cannot be read.', err.message);
+      return;
+    }
+    if (!hot.enabled) {
+      this.say('off', `Hot keys are not counted for ${this.name}.`,
+        'In a library set HotKeys in the Options of the Guard or Handler, such as to 100; in the configuration of a gateway hot_keys of the route. Counting takes a few kilobytes for each key that is to be told.');
+      text(this.sum, '');
+      return;
+    }
+    const nothing = !(hot.by_traffic || []).length && !(hot.by_load_time || []).length;
+    if (nothing) this.say('quiet', 'No key is hot.', 'Nobody has asked lately.');
+    else this.say('', '', '');
+    text(this.sum, `${perSecond(hot.requests_per_s)} in all, ${duration(hot.load_s_per_s)} of loads each second; over about ${age(hot.window_ns / 1e9)}`);
+    this.traffic.draw(hot.by_traffic || []);
+    this.loads.draw(hot.by_load_time || []);
+  }
+
+  // Says why there are no tables; without a key there are.
+  say(key, strong, words) {
+    attr(this.two, 'hidden', key !== '');
+    swap(this.said, key || 'tables', () => (key ? [empty(strong, words)] : []));
+  }
+
+  draw() {
+    this.fill([...(this.app.store.snapshot.units || [])].sort((a, b) => a.name.localeCompare(b.name)));
+  }
+
+  destroy() {
+    this.poll.stop();
+  }
+}
+
+function list(title, hint, shown, warm, much, least) {
+  const table = new Table({
+    caption: title, key: (k) => k.id, nothing: 'None.', columns: [
+      { name: 'key', head: shown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.append(td.key); },
+        draw: (td, k) => { text(td.key, k.key); attr(td.key, 'title', k.key); } },
+      { name: 'share', head: 'Share', num: true, cell: (k) => percent(k.share) },
+      { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), draw: (td, k) => meter(td, k.share, warm) },
+      { name: 'rate', head: warm ? 'Time/s' : 'Calls', num: true, cell: (k) => much(k) },
+      { name: 'least', head: 'At least', num: true, roomy: true, says: 'counters are fewer than keys: the truth is between both', cell: (k) => (k.excess > k.rate / 50 ? least(k) : none), tone: () => 'zero' },
+    ],
+  });
+  const el = panel(title, hint, table.el);
+  return { el, draw: (keys) => table.draw(keys.map((k, i) => ({ ...k, id: k.key + (keys.findIndex((x) => x.key === k.key) === i ? '' : ' ' + i) }))) };
+}

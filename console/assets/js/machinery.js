@@ -1,0 +1,85 @@
+// What several units share: limiters, servers, memories.
+import { h, panel, text, attr } from './dom.js';
+import { Table } from './table.js';
+import { badges, meter } from './parts.js';
+import { difference, share } from './rates.js';
+import { si, rate, count, nanos, percent, bytes, none } from './format.js';
+
+export class Limits {
+  constructor() {
+    this.table = new Table({ caption: 'Limits', key: (r) => r.l.name, columns: [
+      { name: 'name', head: 'Name', cell: null, make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
+        draw: (td, r) => { text(td.a, r.l.name); text(td.kind, r.l.kind); } },
+      { name: 'use', head: 'In use', num: true, cell: (r) => (r.l.kind === 'rate' ? none : `${count(r.l.in_use)} of ${si(Math.floor(r.l.limit * 10) / 10)}`) },
+      { name: 'meter', head: h('span.unseen', null, 'Share in use'), roomy: true, draw: (td, r) => meter(td, r.l.kind === 'rate' ? 0 : share(r.l.in_use, r.l.limit)) },
+      { name: 'queued', head: 'Queued', num: true, cell: (r) => count(r.l.queued), tone: (r) => (r.l.queued ? 'minds' : 'zero') },
+      { name: 'admitted', head: 'Admitted/s', num: true, cell: (r) => rate(r.d.admitted) },
+      { name: 'refused', head: 'Refused/s', num: true, says: 'admissions; those of background refreshes too', cell: (r) => rate(r.refused), tone: (r) => (r.refused > 0 ? 'minds' : 'zero') },
+    ] });
+    this.el = panel('Limits', 'calls that may run at once', this.table.el);
+  }
+
+  draw(store) {
+    const all = store.snapshot.limits || [];
+    this.el.hidden = !all.length;
+    const { snapshot, seconds } = store.before();
+    this.table.draw(all.map((l) => {
+      const then = (snapshot.limits || []).find((x) => x.name === l.name);
+      const refused = Object.values(difference(l.refused, then && then.refused, seconds)).reduce((a, b) => a + b, 0);
+      return { l, d: then ? difference(l, then, seconds) : {}, refused: then ? refused : NaN };
+    }));
+  }
+}
+
+export class Servers {
+  constructor() {
+    this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
+      { name: 'url', head: 'Server', make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
+        draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
+      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s), { level: 'good', badge: 'well' }) },
+      { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
+      { name: 'calls', head: 'Calls/s', num: true, cell: (r) => rate(r.d.calls) },
+      { name: 'failed', head: 'Failed', num: true, cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
+    ] });
+    this.el = panel('Servers', 'of all upstreams', this.table.el);
+  }
+
+  draw(store) {
+    const all = store.snapshot.servers || [];
+    this.el.hidden = !all.length;
+    const { snapshot, seconds } = store.before();
+    this.table.draw(all.map((s) => {
+      const then = (snapshot.servers || []).find((x) => x.upstream === s.upstream && x.url === s.url);
+      const d = then ? difference(s, then, seconds) : {};
+      return { s, d, failing: share(d.failures, d.calls) };
+    }));
+  }
+}
+
+function wrongs(s) {
+  const out = [];
+  if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
+  if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
+  return out;
+}
+
+export class Stores {
+  constructor() {
+    this.table = new Table({ caption: 'Memory', key: (s) => s.name, columns: [
+      { name: 'name', head: 'Name', cell: (s) => s.name },
+      { name: 'entries', head: 'Entries', num: true, cell: (s) => count(s.entries) },
+      { name: 'used', head: 'Used', num: true, cell: (s) => `${bytes(s.used)} of ${bytes(s.bytes)}` },
+      { name: 'meter', head: h('span.unseen', null, 'Share used'), roomy: true, draw: (td, s) => meter(td, share(s.used, s.bytes)) },
+      { name: 'evicted', head: 'Evicted', num: true, cell: (s) => count(s.evicted), tone: (s) => (s.evicted ? '' : 'zero') },
+      { name: 'too_big', head: 'Too big', num: true, says: 'not stored, as they are larger than allowed', cell: (s) => count(s.too_big), tone: (s) => (s.too_big ? '' : 'zero') },
+      { name: 'purged', head: 'Purged', num: true, cell: (s) => count(s.purged), tone: (s) => (s.purged ? '' : 'zero') },
+    ] });
+    this.el = panel('Memory', 'shared by routes', this.table.el);
+  }
+
+  draw(store) {
+    const all = store.snapshot.stores || [];
+    attr(this.el, 'hidden', !all.length);
+    this.table.draw(all);
+  }
+}

@@ -1,0 +1,170 @@
+// The console: it puts the stream, the store, the bar and the pages together.
+import { h, text, attr } from './dom.js';
+import { Store } from './store.js';
+import { Events } from './events.js';
+import { Bar } from './bar.js';
+import { Overview } from './overview.js';
+import { Unit } from './unit.js';
+import { Hot } from './hot.js';
+import { Fleet } from './fleet.js';
+import { Jobs } from './jobs.js';
+import { Explain } from './explain.js';
+import { Purge } from './purge.js';
+import { Foot } from './foot.js';
+import { parse } from './router.js';
+import { attention } from './attention.js';
+import { shortcuts, help } from './shortcuts.js';
+import { read, write } from './memory.js';
+import { ask, toLogin } from './api.js';
+import { age } from './format.js';
+
+const all = { overview: Overview, unit: Unit, hot: Hot, fleet: Fleet, jobs: Jobs, explain: Explain, purge: Purge };
+
+class App {
+  constructor() {
+    this.store = new Store();
+    this.found = [];
+    const range = Number(read('range'));
+    this.view = { range: [60, 300, 600].includes(range) ? range : 300, paused: false };
+    this.main = document.getElementById('main');
+    this.lost = document.getElementById('lost');
+    this.foot = new Foot(document.getElementById('foot'));
+    this.bar = new Bar(document.getElementById('bar'), {
+      range: (s) => this.setRange(s), pause: () => this.pause(), help, logout: () => this.logout(),
+    });
+    this.bar.drawView(this.view);
+    this.announced = new Set();
+    this.events = new Events({
+      hello: (x) => this.hello(x),
+      tick: (x) => this.tick(x),
+      lost: (x) => this.lose(x),
+      found: () => this.find(),
+    });
+  }
+
+  start() {
+    this.main.replaceChildren(h('p.empty', null, 'Waiting for the first numbers…'));
+    addEventListener('hashchange', () => this.open(true));
+    document.addEventListener('visibilitychange', () => this.drawSoon());
+    shortcuts({ pause: () => this.pause() });
+    this.events.start();
+  }
+
+  hello(x) {
+    const first = !this.store.hello;
+    this.store.open(x);
+    if (first) this.open(false);
+    this.drawSoon();
+  }
+
+  tick(x) {
+    this.store.tick(x);
+    if (!this.view.paused) this.drawSoon();
+  }
+
+  // Opens the page that the address names.
+  open(moved) {
+    if (!this.store.hello) return;
+    const { page, args } = parse(location.hash);
+    if (this.page) this.page.destroy();
+    this.at = Object.hasOwn(all, page) ? page : 'overview';
+    const Page = all[this.at];
+    this.page = new Page(this, ...args);
+    this.main.replaceChildren(this.page.el);
+    document.title = `${this.page.title} · ${this.store.hello.title || 'weir'}`;
+    this.bar.draw(this.store.hello, this.at);
+    this.draw();
+    if (moved) {
+      scrollTo(0, 0);
+      this.main.focus({ preventScroll: true });
+    }
+  }
+
+  // Whether pages should leave the server alone.
+  get resting() {
+    return this.view.paused || this.isLost;
+  }
+
+  drawSoon() {
+    if (this.drawing || document.hidden || !this.store.snapshot) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      this.draw();
+    });
+  }
+
+  // How many seconds charts show: the range, or what there is of it, as a program
+  // that has just begun would be a line at the edge.
+  get seconds() {
+    const t = this.store.total.t;
+    const have = t.length ? this.store.end() - t[0] : 0;
+    return Math.min(this.view.range, Math.max(60, have));
+  }
+
+  draw() {
+    this.found = attention(this.store);
+    this.bar.draw(this.store.hello, this.at);
+    this.page.draw();
+    this.foot.draw(this.store);
+    this.announce();
+  }
+
+  // Tells a screen reader of what is new, and only once.
+  announce() {
+    const urgent = this.found.filter((f) => f.level !== 'note');
+    const fresh = urgent.filter((f) => !this.announced.has(f.key));
+    if (fresh.length) {
+      text(document.getElementById('announce'), fresh.slice(0, 3).map((f) => `${f.unit || f.subject || f.limit}: ${f.text}`).join(' '));
+    }
+    this.announced = new Set(urgent.map((f) => f.key));
+  }
+
+  setRange(s) {
+    this.view.range = s;
+    write('range', s);
+    this.bar.drawView(this.view);
+    this.drawSoon();
+  }
+
+  pause() {
+    this.view.paused = !this.view.paused;
+    this.bar.drawView(this.view);
+    if (!this.isLost) this.find();
+    if (!this.view.paused) this.drawSoon();
+  }
+
+  find() {
+    this.isLost = false;
+    clearInterval(this.counting);
+    attr(this.lost, 'hidden', true);
+    document.body.classList.remove('is-lost');
+    this.bar.drawState(this.view.paused ? 'paused' : 'live', this.view.paused ? 'Paused' : 'Live');
+  }
+
+  lose({ since, retryAt }) {
+    if (!this.isLost) {
+      this.again = h('button', { type: 'button', onclick: () => this.events.now() }, 'Try now');
+      this.said = h('span');
+      this.lost.replaceChildren(this.said, ' ', this.again);
+    }
+    this.isLost = true;
+    document.body.classList.add('is-lost');
+    attr(this.lost, 'hidden', false);
+    this.bar.drawState('lost', 'No connection');
+    const say = () => text(this.said, `weir has not answered for ${age((Date.now() - since) / 1000)}. ` +
+      `${this.store.hello ? 'What is shown is from before. ' : ''}${retryAt > Date.now() ? `Trying again in ${age((retryAt - Date.now()) / 1000 + 0.5)}.` : 'Trying again.'}`);
+    clearInterval(this.counting);
+    this.counting = setInterval(say, 1000);
+    say();
+  }
+
+  async logout() {
+    try {
+      await ask('logout', { method: 'POST' });
+    } catch { /* the login page tells how it stands */ }
+    toLogin();
+  }
+}
+
+new App().start();

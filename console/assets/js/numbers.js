@@ -1,0 +1,67 @@
+// The big numbers of all units, or of one.
+import { h, text } from './dom.js';
+import { Tile, Mix } from './parts.js';
+import { avoidedSince, share, difference } from './rates.js';
+import { percent, rate, duration, count, si } from './format.js';
+
+export class Numbers {
+  constructor() {
+    this.big = h('p.big', null, '–');
+    this.note = h('p.note');
+    this.mix = new Mix();
+    const hero = h('section.tile.hero.live', { 'aria-label': 'Calls of the source avoided' },
+      h('p.name', null, 'Calls of the source avoided'), this.big, this.note, this.mix.el);
+    this.tiles = {
+      requests: new Tile('Requests', 'joined', { says: 'asked of weir; the mean of the last 5 seconds' }),
+      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; the mean of the last 5 seconds' }),
+      refused: new Tile('Refused', 'refused', { says: 'turned away by a limit, at the door, or because calls are stuck' }),
+      failed: new Tile('Calls failed', 'failed', { says: 'of the source; timeouts and panics too' }),
+      times: new Tile('p50 / p99', 'p99', { pair: true }),
+    };
+    this.el = h('div.tiles', null, hero, Object.values(this.tiles).map((t) => t.el));
+  }
+
+  // r are the rates of series; wanted says which units they are of.
+  draw(r, series, range, store, wanted) {
+    const units = (s) => (s.units || []).filter(wanted);
+    const sum = (f) => units(store.snapshot).reduce((n, u) => n + f(u), 0);
+    this.drawSaved(r, sum((u) => avoidedSince(u.avoided)), sum((u) => u.calls));
+    const line = (name) => (series[name] || []).slice(-range / store.interval);
+    const t = this.tiles;
+    t.requests.draw(rate(r.requests), '/s', count(sum((u) => u.requests)) + ' in all', line('requests'));
+    t.calls.draw(rate(r.calls), '/s', r.refreshes > 0 ? rate(r.refreshes) + '/s refreshes' : count(sum((u) => u.calls)) + ' in all', line('calls'));
+    t.refused.draw(rate(r.refused), '/s', (r.refused > 0 && reasons(store, units)) || count(sum((u) => refusals(u.refused))) + ' in all',
+      line('refused'), r.refusing >= 0.1 ? 'bad' : r.refused > 0 ? 'warn' : null);
+    t.failed.draw(rate(r.failed), '/s', r.failed > 0 ? percent(r.failing) + ' of calls' : count(sum((u) => u.failed)) + ' in all',
+      line('failed'), r.failing >= 0.5 ? 'bad' : r.failed > 0 ? 'warn' : null);
+    t.times.draw(duration(r.p50), ' / ' + duration(r.p99), r.of === 'request' ? 'of requests' : 'of calls of the source', line(r.of + '_p99'));
+  }
+
+  drawSaved(r, avoided, calls) {
+    text(this.big, percent(r.saved));
+    let words = 'Nobody asks.';
+    if (r.calls >= 0.01 && r.requests > r.calls) words = `One call for ${si(r.requests / r.calls)} requests, now.`;
+    else if (r.calls >= 0.01) words = 'Each request makes a call, now.';
+    else if (r.requests > 0) words = 'No call of the source, now.';
+    text(this.note, words + (avoided + calls > 0 ? ` ${percent(share(avoided, avoided + calls))} since the start.` : ''));
+    this.mix.draw(r);
+  }
+}
+
+export const refusals = (refused) => refused.limit + refused.door + refused.stuck;
+const names = { limit: 'by limits', door: 'at the door', stuck: 'as stuck' };
+
+// What kinds the refusals of the last seconds were of.
+function reasons(store, units) {
+  const { snapshot, seconds } = store.before();
+  const sum = (s) => {
+    const out = { limit: 0, door: 0, stuck: 0 };
+    for (const u of units(s)) for (const k of Object.keys(out)) out[k] += u.refused[k];
+    return out;
+  };
+  const d = difference(sum(store.snapshot), sum(snapshot), seconds);
+  const said = Object.entries(d).filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]);
+  if (said.length === 1) return names[said[0][0]];
+  const all = said.reduce((n, [, v]) => n + v, 0);
+  return said.map(([k, v]) => `${percent(v / all)} ${names[k]}`).join(', ');
+}

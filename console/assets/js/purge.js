@@ -1,0 +1,134 @@
+// Purge: what is to be forgotten, said exactly before it is done.
+import { h, panel, empty, attr, swap } from './dom.js';
+import { result } from './parts.js';
+import { confirm } from './dialog.js';
+import { ask } from './api.js';
+import { clock, many, words } from './format.js';
+
+export class Purge {
+  constructor(app) {
+    this.app = app;
+    this.title = 'Purge';
+    const f = app.store.hello.features;
+    this.routes = f.routes;
+    this.said = h('div');
+    this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Purge'),
+      h('p.sub', null, 'What is forgotten is asked of the source again. You are asked before anything is done.')),
+    f.purge ? h('div.two', null, panel('What to forget', null, this.form()), this.said)
+      : empty('Nothing can be purged here.', 'The program has given this console nothing that forgets.'));
+  }
+
+  form() {
+    const radio = (value, label, checked) => h('label', null, h('input', { type: 'radio', name: 'what', value, checked, onchange: () => this.show() }), label);
+    const field = (label, input, hint) => h('div.field', null, h('label', { for: input.id }, label), input, h('p.hint', null, hint));
+    this.url = h('input', { id: 'purge-url', type: 'url', spellcheck: 'false', autocomplete: 'off', placeholder: 'https://shop.example/p/42' });
+    this.tags = h('textarea.short', { id: 'purge-tags', spellcheck: 'false', autocomplete: 'off', placeholder: 'product-42' });
+    this.unit = h('select', { id: 'purge-unit' });
+    this.soft = h('input', { type: 'checkbox', id: 'soft' });
+    this.byURL = field('URL', this.url, 'As clients ask for it, with its query. All variants of it are forgotten.');
+    this.byTags = field('Tags, one a line', this.tags, 'Whatever has one of them is forgotten.');
+    this.softly = h('div.field', null, h('div.choices', null, h('label', null, this.soft, 'Softly')), h('p.hint', null, 'It is marked stale, not removed: it is used only if the source fails.'));
+    this.button = h('button.danger', { type: 'submit' }, 'Purge…');
+    this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
+    this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
+      this.routes ? null : field('Guard', this.unit, 'Which one is to forget.'),
+      h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.softly : null, h('div.actions', null, this.button));
+    this.show();
+    return this.node;
+  }
+
+  what() {
+    return this.choice.querySelector('input:checked').value;
+  }
+
+  show() {
+    const what = this.what();
+    attr(this.byURL, 'hidden', what !== 'url');
+    attr(this.byTags, 'hidden', what !== 'tags');
+    attr(this.softly, 'hidden', what === 'all');
+    this.url.required = what === 'url';
+    this.tags.required = what === 'tags';
+  }
+
+  order() {
+    const what = this.what();
+    const o = this.routes ? {} : { unit: this.unit.value };
+    if (what === 'url') o.url = this.url.value.trim();
+    if (what === 'tags') o.tags = [...new Set(this.tags.value.split('\n').map((t) => t.trim()).filter(Boolean))];
+    if (what === 'all') o.all = true;
+    if (this.routes && what !== 'all' && this.soft.checked) o.soft = true;
+    return o;
+  }
+
+  async ask() {
+    const o = this.order();
+    if (o.tags && !o.tags.length) {
+      this.tell('bad', 'There is no tag.');
+      return;
+    }
+    if (!await confirm(question(o, this.app.store, this.routes))) {
+      this.tell('plain', 'Nothing was purged.');
+      return;
+    }
+    this.button.disabled = true;
+    try {
+      this.tell('good', done(o, await ask('api/purge', { method: 'POST', body: o })));
+    } catch (err) {
+      const part = err.body && err.body.fleet === 'not reached';
+      this.tell(part ? 'warn' : 'bad', part ? `${done(o, err.body)} But the fleet was not reached, and the other instances go on with what they have: ${err.message}` : `${failed(err)}: ${err.message}`);
+    }
+    this.button.disabled = false;
+  }
+
+  tell(level, what) {
+    this.said.replaceChildren(panel('What came of it', clock(Date.now() / 1000), result(level, what)));
+  }
+
+  draw() {
+    if (this.routes || !this.unit) return;
+    const names = (this.app.store.snapshot.units || []).map((u) => u.name);
+    const chosen = this.unit.value;
+    swap(this.unit, names.join('\n'), () => names.map((n) => h('option', { value: n, selected: n === chosen }, n)));
+  }
+
+  destroy() {}
+}
+
+// What the dialog asks. store tells how much there is.
+function question(o, store, routes) {
+  const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
+  const verb = o.soft ? 'marked stale' : 'forgotten';
+  const after = o.soft ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and nothing stale is left to serve if that fails.';
+  const of = o.unit ? ` of ${o.unit}` : '';
+  if (o.url) {
+    return { title: o.soft ? 'Mark this URL stale?' : 'Forget this URL?', action: o.soft ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
+  }
+  if (o.tags) {
+    return { title: `${o.soft ? 'Mark stale' : 'Forget'} what has ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.soft ? 'Mark it stale' : 'Forget it', danger: true,
+      lines: [`Every entry${of} that has ${o.tags.length === 1 ? 'this tag' : `one of ${many(o.tags.length, 'tag')}`} will be ${verb}${fleet}.`, after], code: o.tags.join('\n') };
+  }
+  const stores = store.snapshot.stores || [];
+  const entries = routes ? stores.reduce((n, s) => n + s.entries, 0) : (store.unit(o.unit) || {}).entries || 0;
+  const calls = routes ? 'all routes' : o.unit;
+  return { title: 'Forget everything?', action: 'Forget everything', danger: true, word: 'all', lines: [
+    `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be forgotten${fleet}.`,
+    `From then on each request of ${calls} makes a call of the source or waits for one, until the memory is full again. Calls are still limited and shared; some requests may be refused.`] };
+}
+
+// What is known where it did not go well.
+function failed(err) {
+  if (err.status === 0) return 'It may not have been done';
+  return err.status >= 500 ? 'It was not done, or not everywhere' : 'It was not done';
+}
+
+// What has been done.
+function done(o, r) {
+  const verb = o.soft ? 'marked stale' : 'forgotten';
+  const of = o.unit ? ` of ${o.unit}` : '';
+  const fleet = r && r.fleet === 'purged' ? ' The fleet was told.' : '';
+  if (o.tags) return `What has ${o.tags.length === 1 ? `the tag ${o.tags[0]}` : `one of the tags ${words(o.tags, 'or')}`}${of} is ${verb}.${fleet}`;
+  if (r && Number.isFinite(r.responses)) {
+    return r.responses === 0 && o.url ? `Nothing was stored for it here.${fleet}` : `${many(r.responses, 'response')} ${r.responses === 1 ? 'was' : 'were'} ${verb}.${fleet}`;
+  }
+  return `Everything${of} was ${verb}.${fleet}`;
+}

@@ -1,0 +1,71 @@
+// Arithmetic on series: columns of equal length, a point each second, null where
+// there is nothing.
+
+export const kinds = [
+  { name: 'hits', label: 'Hits', color: '--c-hits', says: 'found in memory, and fresh' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'answered at once with what is a little old, and refreshed behind' },
+  { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'a remembered “not found”' },
+  { name: 'failures', label: 'Known failing', color: '--c-failures', says: 'a remembered failure' },
+  { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was in the air already' },
+  { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source said that what is stored still holds' },
+  { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the answer' },
+];
+
+// The mean of the last n points of a column, as far as they are there; NaN if
+// none is.
+export function mean(column, n) {
+  let sum = 0;
+  let have = 0;
+  for (let i = Math.max(0, (column || []).length - n); i < (column || []).length; i++) {
+    if (column[i] !== null && column[i] !== undefined) {
+      sum += column[i];
+      have++;
+    }
+  }
+  return have ? sum / have : NaN;
+}
+
+// The last value of a column that is one, of the last n points.
+export function last(column, n = 10) {
+  const length = (column || []).length;
+  for (let i = length - 1; i >= Math.max(0, length - n); i--) {
+    if (column[i] !== null && column[i] !== undefined) return column[i];
+  }
+  return NaN;
+}
+
+const orZero = (x) => (Number.isFinite(x) ? x : 0);
+export const share = (part, all) => (all > 0 ? Math.min(1, part / all) : NaN);
+
+// What a unit does now: the means of the last n seconds.
+export function now(series, n = 5) {
+  const m = (name) => orZero(mean(series[name], n));
+  const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
+    refused: m('refused'), staleOnError: m('stale_on_error'), avoided: 0, kinds: {} };
+  for (const k of kinds) {
+    r.kinds[k.name] = m(k.name);
+    r.avoided += r.kinds[k.name];
+  }
+  r.saved = share(r.avoided, r.avoided + r.calls);
+  r.failing = share(r.failed, r.calls);
+  r.refusing = share(r.refused, Math.max(r.requests, r.refused));
+  return { ...r, ...quickness(series, n) };
+}
+
+// Quantiles of requests, or, where those are not timed, of calls of the source.
+export function quickness(series, n = 5) {
+  const of = series.request_p99 && series.request_p99.some((x) => x !== null) ? 'request' : 'call';
+  return { of, p50: last(series[of + '_p50'], n * 2), p99: last(series[of + '_p99'], n * 2) };
+}
+
+// How many calls of the source were avoided since the start.
+export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (avoided[k.name] || 0), 0);
+
+// Rates of counters, by what two snapshots n seconds apart say of each.
+export function difference(now, then, seconds) {
+  const out = {};
+  for (const [k, v] of Object.entries(now || {})) {
+    if (typeof v === 'number') out[k] = seconds > 0 ? Math.max(0, v - ((then || {})[k] || 0)) / seconds : NaN;
+  }
+  return out;
+}

@@ -1,0 +1,34 @@
+// Light and dark: what the system prefers, until somebody chooses.
+import { read, write, forget } from './memory.js';
+
+const system = matchMedia('(prefers-color-scheme: dark)');
+const listeners = new Set();
+
+const preferred = () => (system.matches ? 'dark' : 'light');
+
+export const theme = () => document.documentElement.dataset.theme;
+
+export function onTheme(f) {
+  listeners.add(f);
+  return () => listeners.delete(f);
+}
+
+function apply(t) {
+  document.documentElement.dataset.theme = t;
+  for (const f of listeners) f(t);
+}
+
+// Choosing what the system prefers anyway is choosing nothing.
+export function toggleTheme() {
+  const t = theme() === 'dark' ? 'light' : 'dark';
+  if (t === preferred()) forget('theme');
+  else write('theme', t);
+  apply(t);
+}
+
+system.addEventListener('change', () => {
+  if (!read('theme')) apply(preferred());
+});
+
+// The value of a colour variable, for canvases.
+export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,0 +1,95 @@
+// One unit: a Guard or a route.
+import { h, empty, text, attr } from './dom.js';
+import { Banners, badges } from './parts.js';
+import { Numbers } from './numbers.js';
+import { Flights } from './flights.js';
+import { Counts, Entries, LimitFacts } from './facts.js';
+import { answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
+import { attentionOf } from './attention.js';
+import { now } from './rates.js';
+import { link } from './router.js';
+import { poll } from './poll.js';
+import { ask, part } from './api.js';
+
+const pause = 2000;
+
+export class Unit {
+  constructor(app, name = '') {
+    this.app = app;
+    this.name = name;
+    this.title = name;
+    this.state = h('span');
+    this.kind = h('span.sub');
+    this.banners = new Banners();
+    this.numbers = new Numbers();
+    this.charts = [answered(), saved(), troubles()];
+    this.grid = h('div.two', null, this.charts.map((c) => c.el));
+    this.flights = new Flights(app.store.hello.features.keys);
+    this.counts = new Counts();
+    this.entries = new Entries();
+    this.limit = new LimitFacts();
+    this.body = h('div.stack', null, h('div', null, this.banners.el, this.numbers.el), this.grid, this.flights.el,
+      h('div.two', null, this.entries.el, this.limit.el), this.counts.el);
+    this.none = h('div', { hidden: true }, empty(`There is no unit “${name}” now.`, 'It may have been taken out of the configuration. The overview has those that are there.'));
+    this.el = h('div', null, h('div.page-head', null, h('a', { href: link('overview') }, 'Overview'), h('span.sub', { 'aria-hidden': 'true' }, '/'),
+      h('h1', null, name), this.kind, this.state, h('span.grow'),
+      h('a', { href: link('hot', name) }, 'Hot keys')), this.none, this.body);
+    this.poll = poll(pause, (signal) => this.load(signal), () => app.resting || !app.store.unit(name));
+  }
+
+  async load(signal) {
+    try {
+      const d = await ask('api/units/' + part(this.name), { signal });
+      this.detail = d;
+      this.flights.draw(d.flights || [], '');
+      this.entries.draw(d.entries, d.unit);
+    } catch (err) {
+      if (err.name === 'AbortError') throw err;
+      this.flights.draw(null, err.message);
+    }
+  }
+
+  draw() {
+    const { store, seconds, found } = this.app;
+    const u = store.unit(this.name);
+    attr(this.none, 'hidden', Boolean(u));
+    attr(this.body, 'hidden', !u);
+    if (!u) return;
+    const series = store.series(this.name);
+    const r = now(series);
+    const mine = attentionOf(found, u);
+    text(this.kind, u.kind);
+    badges(this.state, mine, r.requests > 0 || r.calls > 0 ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' });
+    this.banners.draw(mine);
+    this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
+    const l = u.limit && (store.snapshot.limits || []).find((x) => x.name === u.limit);
+    this.addCharts(r.of, l);
+    for (const c of this.charts) c.draw(c.ofLimit ? store.limits.get(u.limit) || { t: [] } : series, seconds, store.end());
+    this.counts.draw(u);
+    this.limit.draw(l, store, u.limit);
+  }
+
+  // The charts that depend on what there is.
+  addCharts(of, l) {
+    const wanted = of + (l ? l.kind : '');
+    if (this.wanted === wanted) return;
+    this.wanted = wanted;
+    for (const c of this.charts.splice(3)) {
+      c.destroy();
+      c.el.remove();
+    }
+    this.charts.push(times(of));
+    if (l) {
+      const c = l.kind === 'adaptive' ? limit() : fixedLimit();
+      c.ofLimit = true;
+      this.charts.push(c);
+    }
+    this.grid.append(...this.charts.slice(3).map((c) => c.el));
+    this.grid.classList.toggle('odd', this.charts.length % 2 === 1);
+  }
+
+  destroy() {
+    this.poll.stop();
+    for (const c of this.charts) c.destroy();
+  }
+}

@@ -1,0 +1,65 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { attention, attentionOf, quiet } from '../assets/js/attention.js';
+
+const plain = (s) => s.replaceAll('\u202f', ' ');
+const fill = (values) => Object.fromEntries(Object.entries({ t: 1, ...values }).map(([k, v]) => [k, new Array(10).fill(v)]));
+
+// A store in which the unit checkout has done so for ten seconds.
+function store(points, { unit = {}, snapshot = {}, limits = {} } = {}) {
+  const u = { name: 'checkout', kind: 'route', stuck: 0, requests: 1, calls: 1, ...unit };
+  return {
+    interval: 1, total: { t: [] }, snapshot: { units: [u], ...snapshot },
+    series: () => fill(points), limits: new Map(Object.entries(limits).map(([k, v]) => [k, fill(v)])),
+  };
+}
+const found = (...args) => attention(store(...args)).map((f) => `${f.level} ${f.unit || f.subject}: ${plain(f.text)}`);
+
+test('all is well', () => {
+  assert.deepEqual(found({ requests: 100, hits: 90, calls: 10, failed: 0, refused: 0 }), []);
+  assert.deepEqual(attention({ snapshot: null }), []);
+});
+
+test('a source that fails, by what is served instead', () => {
+  assert.deepEqual(found({ requests: 100, calls: 100, failed: 97, stale_on_error: 50 }), ['bad checkout: 97.0 % of calls of the source fail; stale answers are served.']);
+  assert.deepEqual(found({ requests: 100, calls: 100, failed: 100 }), ['bad checkout: all calls of the source fail; nothing stale is there to serve instead.']);
+  assert.deepEqual(found({ requests: 100, calls: 100, failed: 10 }), ['warn checkout: 10 % of calls of the source fail; nothing stale is there to serve instead.']);
+  assert.deepEqual(found({ requests: 100, calls: 1, failed: 0.1 }), [], 'one failure is no trend');
+  assert.deepEqual(found({ requests: 100, calls: 10, stale_on_error: 2 }), ['warn checkout: stale answers are served in place of errors or long waits, 2/s.']);
+});
+
+test('refusals, stuck calls', () => {
+  assert.deepEqual(found({ requests: 100, refused: 2 }), ['warn checkout: 2.0 % of requests are refused, 2/s.']);
+  assert.deepEqual(found({ requests: 100, refused: 30 }), ['bad checkout: 30 % of requests are refused, 30/s.']);
+  assert.deepEqual(found({ requests: 100 }, { unit: { stuck: 1 } }), ['bad checkout: 1 call of the source is stuck: given up long ago, and still running.']);
+});
+
+test('a queue that stands, and one that comes and goes', () => {
+  const l = { name: 'db', kind: 'fixed', limit: 10, queued: 5, held_ns: 1e8 };
+  assert.deepEqual(found({}, { snapshot: { limits: [l] }, limits: { db: { queued: 5 } } }), ['warn db: a queue of 5 stands before the source, a wait of about 50 ms.']);
+  assert.deepEqual(found({}, { snapshot: { limits: [{ ...l, queued: 0 }] }, limits: { db: { queued: 5 } } }), []);
+  assert.deepEqual(found({}, { snapshot: { limits: [{ ...l, overloaded: true }] }, limits: { db: { queued: 0 } } }), ['warn db: the source is slower than it should be, and the limit is held down.']);
+});
+
+test('servers, the fleet, the process, jobs', () => {
+  const server = (url, ejected, healthy = true) => ({ upstream: 'shop', url, ejected, healthy });
+  assert.deepEqual(found({}, { snapshot: { servers: [server('a', true), server('b', false)] } }), ['warn shop: 1 of 2 servers is ejected or fails its checks.']);
+  assert.deepEqual(found({}, { snapshot: { servers: [server('a', true), server('b', false, false)] } }), ['bad shop: no server of this upstream is well: all 2 are ejected or fail their checks.']);
+  assert.deepEqual(found({}, { snapshot: { tier: { open: true } } }), ['warn Fleet: the shared store does not answer: this instance goes alone until it does.']);
+  assert.deepEqual(found({}, { snapshot: { process: { state: 'draining' } } }), ['warn Process: not ready: draining.']);
+  assert.deepEqual(found({}, { snapshot: { queues: [{ name: 'mail', waiting: 3, running: 0, dead: 1, age_ns: 3e11 }] } }),
+    ['warn Jobs: 3 jobs of mail wait, the oldest for 5 min, and none runs.', 'note Jobs: 1 job of mail is dead: tried as often as allowed, and kept for you to look at.']);
+});
+
+test('the worst comes first, and a unit has the findings of its limit', () => {
+  const all = attention(store({ requests: 100, calls: 100, failed: 97 }, {
+    unit: { limit: 'db' }, snapshot: { tier: { open: true }, limits: [{ name: 'db', limit: 1, queued: 2 }] }, limits: { db: { queued: 2 } } }));
+  assert.deepEqual(all.map((f) => f.level), ['bad', 'warn', 'warn']);
+  assert.deepEqual(attentionOf(all, { name: 'checkout', limit: 'db' }).map((f) => f.badge), ['source failing', 'queue standing']);
+  assert.deepEqual(attentionOf(all, { name: 'other' }), []);
+});
+
+test('quiet is a program that nobody has asked', () => {
+  assert.equal(quiet(store({})), false);
+  assert.equal(quiet(store({}, { unit: { requests: 0, calls: 0 } })), true);
+});

@@ -1,0 +1,159 @@
+package assets_test
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const assets = "../assets"
+
+// files returns what is in the folder, by path.
+func files(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path.Join(folder, name))
+		all[name] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// own are the files of the page that are written here.
+func own(t *testing.T) map[string]string {
+	t.Helper()
+	all := files(t, assets)
+	for name := range all {
+		if strings.HasPrefix(name, "vendor/") {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// node is that program, from WEIR_TEST_NODE or PATH. It may be missing where it is
+// one of those that are left out.
+func node(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	file, err := exec.LookPath(cmp.Or(os.Getenv("WEIR_TEST_NODE"), "node"))
+	without := strings.Split(os.Getenv("WEIR_TEST_WITHOUT"), ",")
+	switch {
+	case err == nil:
+	case os.Getenv("WEIR_TEST_ENGINES") == "required" && !slices.Contains(without, "node"):
+		t.Fatalf("WEIR_TEST_ENGINES=required, and there is no node: %v", err)
+	default:
+		t.Skipf("WITHOUT node, which Debian has in the package nodejs: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), file, args...)
+	if libs := os.Getenv("WEIR_TEST_NODE_LIBS"); libs != "" {
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libs)
+	}
+	return cmd
+}
+
+// The scripts' own tests, which node runs. The files are read here first, so that
+// the test cache knows of them.
+func TestScripts(t *testing.T) {
+	files(t, assets)
+	files(t, ".")
+	cmd := node(t, "--test", ".")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("node --test: %v\n%s", err, out)
+	}
+	if m := regexp.MustCompile(`(?m)^\S+ pass (\d+)$`).FindSubmatch(out); m == nil || string(m[1]) == "0" {
+		t.Errorf("node --test has run nothing:\n%s", out)
+	}
+}
+
+// C3: the policy of the page allows no script and no style but those of files, and
+// nothing of elsewhere. Markup is never made of text, so data cannot be markup.
+func TestC3_PagesKeepToTheirPolicy(t *testing.T) {
+	rules := []struct {
+		in   string // the end of names
+		what *regexp.Regexp
+		why  string
+	}{
+		{".html", regexp.MustCompile(`(?i)<script(?:\s[^>]*)?>\s*[^<\s]`), "a script in the page"},
+		{".html", regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:`), "a style or a listener in the page"},
+		{".html", regexp.MustCompile(`(?i)(?:src|href|action)="(?:[a-z]+:|//)`), "something from elsewhere"},
+		{".css", regexp.MustCompile(`(?i)url\(|@import`), "something that is loaded"},
+		{".js", regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`), "markup made of text"},
+		{".js", regexp.MustCompile(`\beval\(|new Function|setTimeout\(['"]|setAttribute\('style'|\bstyle:`), "what the policy forbids"},
+		{".js", regexp.MustCompile(`(?:fetch|EventSource|import|assign|open)\(\s*['"` + "`" + `](?:[a-z]+:|/)`), "a request to elsewhere"},
+		{".js", regexp.MustCompile(`\bconsole\.[a-z]|\bdebugger\b`), "a word to the browser's console"},
+	}
+	for name, body := range own(t) {
+		for _, r := range rules {
+			if m := r.what.FindString(body); strings.HasSuffix(name, r.in) && m != "" {
+				t.Errorf("%s has %q: %s", name, m, r.why)
+			}
+		}
+	}
+}
+
+func TestReferencesResolve(t *testing.T) {
+	all := files(t, assets)
+	inHTML := regexp.MustCompile(`"assets/([^"]+)"`)
+	inScript := regexp.MustCompile(`(?m)(?:from|import) '\./([^']+)'`)
+	for name, body := range own(t) {
+		var wanted []string
+		switch path.Ext(name) {
+		case ".html":
+			for _, m := range inHTML.FindAllStringSubmatch(body, -1) {
+				wanted = append(wanted, m[1])
+			}
+		case ".js":
+			for _, m := range inScript.FindAllStringSubmatch(body, -1) {
+				wanted = append(wanted, path.Join(path.Dir(name), m[1]))
+			}
+		}
+		for _, w := range wanted {
+			if _, ok := all[w]; !ok {
+				t.Errorf("%s refers to %s, which is not there", name, w)
+			}
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	const most = 500
+	for name, body := range own(t) {
+		if n := strings.Count(body, "\n"); n > most {
+			t.Errorf("%s has %d lines; want at most %d", name, n, most)
+		}
+	}
+}
+
+// What comes from others is as it came: its README has the digests.
+func TestVendoredFilesAreUnaltered(t *testing.T) {
+	all := files(t, path.Join(assets, "vendor"))
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|.*\\| `([0-9a-f]{64})` \\|$").FindAllStringSubmatch(all["README.md"], -1)
+	listed := map[string]bool{"README.md": true, "uPlot.LICENSE": true}
+	for _, m := range rows {
+		listed[m[1]] = true
+		if got := fmt.Sprintf("%x", sha256.Sum256([]byte(all[m[1]]))); got != m[2] {
+			t.Errorf("%s has the digest %s; its README says %s", m[1], got, m[2])
+		}
+	}
+	for name := range all {
+		if !listed[name] {
+			t.Errorf("vendor/%s is not in the README there", name)
+		}
+	}
+}

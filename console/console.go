@@ -1,0 +1,89 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// A Console is the handler. It is behind its Access; Bare is without. Make one
+// with New; the zero Console is not usable. It is safe for concurrent use.
+type Console struct {
+	o       Options
+	sampler *sampler
+	hello   greetings
+	details *details
+	roster  *roster // nil without a fleet
+	keys    keys
+	page    *page
+
+	bare      http.Handler // of paths below the console's own
+	protected http.Handler // of the same
+
+	closing sync.Once
+	done    chan struct{} // closed by Close
+	stop    context.CancelFunc
+}
+
+// New returns a Console, which samples its Source until it is closed. The error
+// joins everything that is wrong with o.
+func New(o Options) (*Console, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Console{
+		o:    o,
+		done: make(chan struct{}),
+		stop: stop,
+		keys: newKeys(o.ShowKeys),
+		page: built(),
+		sampler: &sampler{
+			source:   o.Source,
+			interval: o.Interval,
+			most:     int(o.History / o.Interval),
+			logger:   o.Logger,
+			subs:     map[*sub]bool{},
+		},
+	}
+	c.details = newDetails(c)
+	if o.Roster != nil {
+		c.roster = newRoster(o.Roster)
+	}
+	c.bare = c.routes()
+	inside := o.Access
+	inside.Base = "/" // what is behind it has its own path taken off
+	c.protected = inside.protect(c.bare, nearby)
+	c.sampler.sample()
+	go c.sampler.run(ctx) // until Close
+	return c, nil
+}
+
+// ServeHTTP is of [http.Handler].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.protected.ServeHTTP(w, below(r, c.o.Access.Base))
+}
+
+// Bare is the Console without its Access, for who has put something else before
+// it, such as an Access that protects more than the console.
+func (c *Console) Bare() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		harden(w.Header())
+		c.bare.ServeHTTP(w, below(r, c.o.Access.Base))
+	})
+}
+
+// Close ends the sampling and all streams of events. It returns at once, and may
+// be called more than once. What else was asked for is still answered.
+func (c *Console) Close() {
+	c.closing.Do(func() {
+		c.stop()
+		c.sampler.close()
+		close(c.done)
+		c.details.close()
+		if c.roster != nil {
+			c.roster.close()
+		}
+	})
+}

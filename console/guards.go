@@ -1,0 +1,296 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/limit"
+)
+
+// guards is a Source of Guards.
+type guards struct {
+	all    []weir.Inspector // by name
+	limits []limiter        // by name
+	limit  map[string]string
+}
+
+var _ interface {
+	Source
+	Purger
+} = (*guards)(nil)
+
+// Guards returns a Source of Guards, which is a Purger too. Their names must be
+// there, and differ; otherwise the error names those that do not.
+//
+// The Requests of a Guard are its calls for a key, each key of a GetMany one of
+// them: those that memory has answered, and those that have waited for a load,
+// their own or another's, until that was over or they left. Not among them are
+// calls that came with an ended context, or were refused before they waited. The
+// Waiting of a Guard is right up to a thousand flights.
+//
+// Of limiters, those of package limit are shown, the parts of a limit.All each for
+// itself, and one that several Guards share once. They have the names of their
+// options, or else of the first Guard that asks them.
+func Guards(all ...weir.Inspector) (Source, error) {
+	var faults []error
+	seen := map[string]int{}
+	for i, g := range all {
+		if g == nil {
+			faults = append(faults, fmt.Errorf("console: Guards: number %d is nil", i+1))
+			continue
+		}
+		switch name := g.Name(); {
+		case name == "":
+			faults = append(faults, fmt.Errorf("console: Guards: number %d has no name; want a weir.Options.Name", i+1))
+		case seen[name] > 0:
+			faults = append(faults, fmt.Errorf("console: Guards: numbers %d and %d are both named %q; want different names", seen[name], i+1, name))
+		default:
+			seen[name] = i + 1
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	s := &guards{all: slices.Clone(all), limit: map[string]string{}}
+	slices.SortFunc(s.all, func(a, b weir.Inspector) int { return cmp.Compare(a.Name(), b.Name()) })
+	s.findLimits()
+	return s, nil
+}
+
+func (s *guards) find(unit string) (weir.Inspector, bool) {
+	i, ok := slices.BinarySearchFunc(s.all, unit, func(g weir.Inspector, name string) int { return cmp.Compare(g.Name(), name) })
+	if !ok {
+		return nil, false
+	}
+	return s.all[i], true
+}
+
+// Snapshot implements Source.
+func (s *guards) Snapshot() Snapshot {
+	now := Snapshot{At: time.Now(), Units: make([]Unit, len(s.all)), Process: process()}
+	for i, g := range s.all {
+		stats := g.Stats()
+		now.Units[i] = s.unit(g, stats)
+		if stats.Fleet != (weir.FleetStats{}) {
+			now.Tier = addTier(now.Tier, stats.Fleet)
+		}
+	}
+	for _, l := range s.limits {
+		now.Limits = append(now.Limits, l.stand())
+	}
+	return now
+}
+
+// maxWaiting is of how many flights those who wait are counted.
+const maxWaiting = 1000
+
+func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
+	waits := g.Waits()
+	u := Unit{
+		Name:  g.Name(),
+		Kind:  "guard",
+		Limit: s.limit[g.Name()],
+		// A joiner counts when it comes, and among the waits when it leaves.
+		Requests: stats.Avoided() - stats.Joins + max(stats.Joins, waits.Count),
+		Avoided: Avoided{
+			Hits: stats.Hits, Stale: stats.StaleHits, Negative: stats.NegativeHits, Failures: stats.MemoHits,
+			Joined: stats.Joins, Fleet: stats.Fleet.TierHits,
+		},
+		Refused:      Refused{Limit: stats.Refusals, Stuck: stats.StuckRefusals},
+		Calls:        stats.Loads,
+		Refreshes:    stats.Refreshes,
+		Failed:       stats.LoadFailures,
+		Timeouts:     stats.LoadTimeouts,
+		Panics:       stats.Panics,
+		Abandoned:    stats.Abandoned,
+		StaleOnError: stats.StaleOnError,
+		Entries:      stats.Entries,
+		Flights:      stats.Flights,
+		Running:      stats.Running,
+		Refreshing:   stats.Refreshing,
+		Stuck:        stats.Stuck,
+		WaitTime:     waits,
+		CallTime:     g.Loads(),
+	}
+	if stats.Flights > 0 {
+		u.Waiting = waiting(g.Flights(maxWaiting))
+	}
+	return u
+}
+
+// waiting counts who waits for another's load: all but the one who began it.
+func waiting(flights []inspect.Flight) int {
+	n := 0
+	for _, f := range flights {
+		own := f.Keys
+		if f.Background {
+			own = 0
+		}
+		n += max(f.Joiners-own, 0)
+	}
+	return n
+}
+
+func addTier(t *Tier, f weir.FleetStats) *Tier {
+	if t == nil {
+		t = &Tier{}
+	}
+	t.Acquires += f.Acquires
+	t.Fresh += f.Fresh
+	t.Granted += f.Granted
+	t.Held += f.Held
+	t.Cooling += f.Cooling
+	t.Settled += f.Settled
+	t.Refused += f.Refused
+	t.Extended += f.Extended
+	t.LostLeases += f.LostLeases
+	t.Unavailable += f.Unavailable
+	t.Waits += f.Waits
+	t.Pushes += f.Pushes
+	t.Resets += f.Resets
+	return t
+}
+
+// Detail implements Source.
+func (s *guards) Detail(unit string, most int) (Detail, bool) {
+	g, ok := s.find(unit)
+	if !ok {
+		return Detail{}, false
+	}
+	entries := g.Entries()
+	d := Detail{Unit: s.unit(g, g.Stats()), Entries: &entries}
+	for _, f := range g.Flights(most) {
+		d.Flights = append(d.Flights, Flight{Flight: f})
+	}
+	for _, l := range s.limits {
+		if l.name == d.Unit.Limit {
+			stand := l.stand()
+			d.Limit = &stand
+		}
+	}
+	return d, true
+}
+
+// HotKeys implements Source.
+func (s *guards) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
+	g, ok := s.find(unit)
+	if !ok {
+		return inspect.HotKeys{}, false
+	}
+	return g.HotKeys(most), true
+}
+
+// Purge implements Purger.
+func (s *guards) Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
+	g, ok := s.find(unit)
+	switch {
+	case !ok:
+		return false, nil
+	case all:
+		return true, g.Clear(ctx)
+	}
+	return true, g.InvalidateTags(ctx, tags...)
+}
+
+// A limiter is one of package limit with the name that it is shown by.
+type limiter struct {
+	name, kind string
+	of         limit.Limiter
+}
+
+// findLimits names the limiters of all Guards, each once, and the one of each
+// Guard that tells most about it: of calls at once rather than of a rate.
+func (s *guards) findLimits() {
+	found := map[limit.Limiter]int{} // in s.limits
+	taken := map[string]bool{}
+	for _, g := range s.all {
+		best := ""
+		for _, part := range limit.Parts(g.Limiter()) {
+			name, kind := known(part)
+			if kind == "" {
+				continue
+			}
+			i, ok := found[part]
+			if !ok {
+				name = unlike(taken, cmp.Or(name, g.Name()), kind)
+				i = len(s.limits)
+				found[part] = i
+				s.limits = append(s.limits, limiter{name, kind, part})
+			}
+			if best == "" || kind != "rate" {
+				best = s.limits[i].name
+			}
+		}
+		s.limit[g.Name()] = best
+	}
+	slices.SortFunc(s.limits, func(a, b limiter) int { return cmp.Compare(a.name, b.name) })
+}
+
+// unlike returns name, or with more behind it where that is taken.
+func unlike(taken map[string]bool, name, kind string) string {
+	unique := name
+	for i := 1; taken[unique]; i++ {
+		unique = name + " " + kind
+		if i > 1 {
+			unique = fmt.Sprintf("%s %s %d", name, kind, i)
+		}
+	}
+	taken[unique] = true
+	return unique
+}
+
+// known returns the name and the kind of a limiter of package limit, or no kind.
+func known(l limit.Limiter) (name, kind string) {
+	switch l := l.(type) {
+	case *limit.Concurrency:
+		return l.Name(), "fixed"
+	case *limit.Adaptive:
+		return l.Name(), "adaptive"
+	case *limit.RateLimiter:
+		return l.Name(), "rate"
+	}
+	return "", ""
+}
+
+// stand returns how l stands.
+func (l limiter) stand() Limit {
+	out := Limit{Name: l.name, Kind: l.kind}
+	switch of := l.of.(type) {
+	case *limit.Concurrency:
+		out.permits(of.Stats())
+	case *limit.Adaptive:
+		stats := of.Stats()
+		out.permits(stats.ConcurrencyStats)
+		out.Latency, out.Baseline = stats.Latency, stats.Baseline
+	case *limit.RateLimiter:
+		stats := of.Stats()
+		out.Limit, out.Queued = stats.PerSecond, stats.Queued
+		out.Admitted, out.Waited, out.Left = stats.Admitted, stats.Waited, stats.Left
+		out.Refused = reasons(stats.Refused)
+	}
+	return out
+}
+
+func (l *Limit) permits(s limit.ConcurrencyStats) {
+	l.Limit, l.InUse, l.Queued = float64(s.Limit), s.InUse, s.Queued
+	l.Overloaded, l.Held = s.Overloaded, s.Held
+	l.Admitted, l.Waited, l.Left = s.Admitted, s.Waited, s.Left
+	l.Refused = reasons(s.Refused)
+}
+
+// reasons are refusals by the words for their reason, those that there were.
+func reasons(all limit.Refusals) map[string]uint64 {
+	by := map[string]uint64{}
+	for reason, n := range all {
+		if n > 0 {
+			by[limit.Reason(reason).String()] = n
+		}
+	}
+	return by
+}

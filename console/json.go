@@ -1,0 +1,51 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// maxBody bounds what is posted: room for a thousand tags.
+const maxBody = 64 << 10
+
+// answer answers with v as JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"what is to be shown cannot be written as JSON"}`)
+	}
+	answerBytes(w, status, b)
+}
+
+func answerBytes(w http.ResponseWriter, status int, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+}
+
+// fail answers with what is wrong.
+func fail(w http.ResponseWriter, status int, format string, args ...any) {
+	answer(w, status, map[string]string{"error": fmt.Sprintf(format, args...)})
+}
+
+// read reads the body into v, and answers itself if it cannot.
+func read(w http.ResponseWriter, r *http.Request, v any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("more than one value")
+	}
+	if err == nil {
+		return true
+	}
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	fail(w, status, "the body: %v", err)
+	return false
+}

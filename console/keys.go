@@ -1,0 +1,67 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-go/weir/inspect"
+)
+
+const (
+	// maxKey is how many bytes of a key are shown.
+	maxKey = 256
+	// digestBytes are enough to tell the keys of a page apart, and few enough to
+	// compare by eye.
+	digestBytes = 6
+)
+
+// keys writes keys as they are shown.
+type keys struct {
+	show   bool
+	secret [32]byte // so that nobody can try what the key behind a digest may be
+}
+
+func newKeys(show bool) keys {
+	k := keys{show: show}
+	_, _ = rand.Read(k.secret[:]) // never fails
+	return k
+}
+
+// text returns the key, or its digest.
+func (k *keys) text(key any) string {
+	if !k.show {
+		h := hmac.New(sha256.New, k.secret[:])
+		fmt.Fprintf(h, "%#v", key)
+		return "#" + hex.EncodeToString(h.Sum(nil)[:digestBytes])
+	}
+	s, ok := key.(string)
+	if !ok {
+		s = fmt.Sprint(key)
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxKey {
+		return s
+	}
+	s = s[:maxKey]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+// hot names hot keys, of which total is what all keys have together.
+func (k *keys) hot(hot []inspect.HotKey, total float64) []HotKey {
+	out := make([]HotKey, len(hot))
+	for i, h := range hot {
+		out[i] = HotKey{Name: k.text(h.Key), Rate: h.Rate, Excess: h.Excess}
+		if total > 0 {
+			out[i].Share = min(h.Rate/total, 1)
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// The defaults of Options.
+const (
+	DefaultInterval = time.Second
+	DefaultHistory  = 10 * time.Minute
+)
+
+// The bounds of Options.
+const (
+	MinInterval = 100 * time.Millisecond
+	MaxPoints   = 3600 // of a chart: History in Intervals
+)
+
+// Options configure a Console.
+type Options struct {
+	// Title is what the pages are called. Empty means "weir".
+	Title string
+	// Source is what is shown: Guards makes one of Guards. It is required.
+	Source Source
+	// Access says who gets in. The zero Access lets in who comes over loopback,
+	// and nobody else. Its Base is needed only where the console is neither below
+	// a pattern of an http.ServeMux nor behind http.StripPrefix.
+	Access Access
+	// ShowKeys shows keys, which may hold what is nobody's business. Otherwise a
+	// key is shown as a digest under a secret of the process.
+	ShowKeys bool
+
+	// Roster knows the instances of the fleet, of which Self is this one's ID. nil
+	// means that there is no fleet.
+	Roster fleet.Roster
+	Self   string
+
+	// Purge, Explain and Jobs answer what the page asks of them, with the paths
+	// /purge, /explain and /jobs…. nil means that there is no such page; with a nil
+	// Purge a Source that is a Purger is asked.
+	Purge, Explain, Jobs http.Handler
+
+	// Interval is how often the Source is asked, and History how far back the
+	// charts go. Zero: DefaultInterval, and DefaultHistory or MaxPoints. An Interval
+	// is at least MinInterval, and in History there are at most MaxPoints of them.
+	Interval, History time.Duration
+	// Logger is told of logins and purges. nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// withDefaults returns o with what its zero values stand for.
+func (o Options) withDefaults() Options {
+	o.Title = cmp.Or(o.Title, "weir")
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	if o.History == 0 {
+		o.History = min(DefaultHistory, MaxPoints*o.Interval)
+	}
+	o.History = max(o.History, o.Interval)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Access.Logger == nil {
+		o.Access.Logger = o.Logger
+	}
+	return o
+}
+
+// validate says what is wrong with o, all of it.
+func (o Options) validate() error {
+	var faults []error
+	if o.Source == nil {
+		faults = append(faults, errors.New("console: Options.Source is nil; it is required"))
+	}
+	if o.Interval < MinInterval {
+		faults = append(faults, fmt.Errorf("console: Options.Interval is %v; want at least %v", o.Interval, MinInterval))
+	}
+	if o.History/max(o.Interval, 1) > MaxPoints {
+		faults = append(faults, fmt.Errorf("console: Options.History is %v; want at most %d times Options.Interval, %v", o.History, MaxPoints, MaxPoints*o.Interval))
+	}
+	if o.Roster != nil && o.Self == "" {
+		faults = append(faults, errors.New("console: Options.Self is empty; want the ID of this instance in Options.Roster"))
+	}
+	return errors.Join(faults...)
+}
+
+// A Purger is a Source whose units can be told to forget.
+type Purger interface {
+	// Purge forgets what has one of tags, or everything. It reports false if there
+	// is no such unit.
+	Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error)
+}

@@ -1,0 +1,66 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+)
+
+// routes returns what answers, without the Access.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.page.index)
+	mux.HandleFunc("GET /assets/{file...}", c.page.asset)
+	mux.HandleFunc("GET /events", c.events)
+	mux.HandleFunc("GET /api/snapshot", c.snapshot)
+	mux.HandleFunc("GET /api/units/{unit...}", c.unit)
+	mux.HandleFunc("GET /api/hot", c.hot)
+	if c.o.Roster != nil {
+		mux.HandleFunc("GET /api/fleet", c.fleet)
+	}
+	purger, can := c.o.Source.(Purger)
+	switch {
+	case c.o.Purge != nil:
+		mux.Handle("/api/purge", others(c.o.Purge))
+	case can:
+		mux.HandleFunc("/api/purge", c.purge(purger))
+	}
+	if c.o.Explain != nil {
+		mux.Handle("/api/explain", others(c.o.Explain))
+	}
+	if c.o.Jobs != nil {
+		mux.Handle("/api/jobs", others(c.o.Jobs))
+		mux.Handle("/api/jobs/", others(c.o.Jobs))
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "the console has no such page")
+	})
+	return mux
+}
+
+// others is a handler from elsewhere, with the paths that it knows.
+func others(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, at(r, strings.TrimPrefix(r.URL.Path, "/api"), strings.TrimPrefix(r.URL.RawPath, "/api")))
+	})
+}
+
+// features says which pages there are.
+func (c *Console) features(now Snapshot, login bool) Features {
+	_, purger := c.o.Source.(Purger)
+	f := Features{
+		Login:   login,
+		Keys:    c.o.ShowKeys,
+		Fleet:   c.o.Roster != nil,
+		Jobs:    c.o.Jobs != nil,
+		Explain: c.o.Explain != nil,
+		Purge:   c.o.Purge != nil || purger,
+		Routes:  c.o.Purge != nil || c.o.Explain != nil,
+	}
+	for i := range now.Units {
+		if hot, _ := c.o.Source.HotKeys(now.Units[i].Name, 1); hot.Window > 0 {
+			f.Hot = true
+			break
+		}
+	}
+	return f
+}

@@ -1,0 +1,224 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxUnits is how many units, and how many limits, a Console shows, by name: at
+// the default history, its memory for charts is at most 6 MB.
+const MaxUnits = 100
+
+// A sampler asks a Source once in a while, and keeps what has changed.
+type sampler struct {
+	source   Source
+	interval time.Duration
+	most     int // points of a series
+	logger   *slog.Logger
+
+	mu     sync.Mutex
+	seq    uint64           // guarded by mu; of the last sample
+	now    Snapshot         // guarded by mu; what is in it is never changed
+	times  []float64        // guarded by mu; of the last samples, at most most
+	total  ring             // guarded by mu
+	units  map[string]*ring // guarded by mu; of the units in now
+	limits map[string]*ring // guarded by mu
+	subs   map[*sub]bool    // guarded by mu
+	closed bool             // guarded by mu
+
+	// Only the one who samples uses these.
+	last    time.Time // of the last sample, with the monotonic clock
+	failing bool      // the Source has panicked
+}
+
+// A sub is who hears of samples.
+type sub struct {
+	ticks chan []byte // events; who is slow misses some
+	after uint64      // the sample that it has got with the history
+}
+
+// backlog is how many ticks wait for a slow browser before it misses one.
+const backlog = 4
+
+// run samples until ctx ends.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(s.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.sample()
+		}
+	}
+}
+
+// sample takes a sample, and tells the subscribers.
+func (s *sampler) sample() {
+	now, ok := s.ask()
+	if !ok {
+		return
+	}
+	at := time.Now()
+	s.mu.Lock()
+	t := s.addLocked(now, at.Sub(s.last))
+	heard := len(s.subs) > 0
+	s.mu.Unlock()
+	s.last = at
+	if heard {
+		s.tell(t)
+	}
+}
+
+// ask asks the Source. One that panics is not the end of the program, as it would
+// be on this goroutine: what was known last stays.
+func (s *sampler) ask() (now Snapshot, ok bool) {
+	defer func() {
+		if ok {
+			s.failing = false
+			return
+		}
+		if v := recover(); v != nil && !s.failing {
+			s.failing = true
+			s.logger.Error("the console's source has panicked", "panic", fmt.Sprint(v))
+		}
+	}()
+	now = s.source.Snapshot()
+	return within(now), true
+}
+
+// within returns s as it is sent: no more units and limits than MaxUnits, and no
+// number that JSON does not have.
+func within(s Snapshot) Snapshot {
+	if s.At.IsZero() {
+		s.At = time.Now()
+	}
+	s.Omitted = max(0, len(s.Units)-MaxUnits) + max(0, len(s.Limits)-MaxUnits)
+	s.Units = slices.Clip(s.Units[:min(len(s.Units), MaxUnits)])
+	s.Limits = slices.Clone(s.Limits[:min(len(s.Limits), MaxUnits)])
+	for i, l := range s.Limits {
+		s.Limits[i] = finite(l)
+	}
+	if s.Units == nil {
+		s.Units = []Unit{}
+	}
+	return s
+}
+
+// finite returns l with a number that JSON has.
+func finite(l Limit) Limit {
+	if math.IsNaN(l.Limit) || math.IsInf(l.Limit, 0) {
+		l.Limit = 0
+	}
+	return l
+}
+
+// addLocked adds a sample, taken a time after the one before, and returns its tick.
+// s.mu must be held.
+func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
+	t := Tick{Snapshot: now, Units: make(map[string]Point, len(now.Units)), Limits: make(map[string]Point, len(now.Limits))}
+	at := float64(now.At.UnixMilli()) / 1000
+	if s.seq++; len(s.times) == s.most {
+		s.times = append(s.times[:0], s.times[1:]...)
+	}
+	s.times = append(s.times, at)
+
+	before := make(map[string]*Unit, len(s.now.Units))
+	for i := range s.now.Units {
+		before[s.now.Units[i].Name] = &s.now.Units[i]
+	}
+	all := newSum()
+	kept := make(map[string]*ring, len(now.Units))
+	for i := range now.Units {
+		u := &now.Units[i]
+		if kept[u.Name] != nil {
+			continue // a Source that has two of a name: the first counts
+		}
+		r, took, known := unitRow(before[u.Name], u, between)
+		all.add(r, took, known)
+		t.Units[u.Name] = r.point(unitColumns[:], at)
+		kept[u.Name] = s.keep(s.units[u.Name], r)
+	}
+	s.units = kept
+	kept = make(map[string]*ring, len(now.Limits))
+	for i := range now.Limits {
+		l := &now.Limits[i]
+		if kept[l.Name] != nil {
+			continue
+		}
+		r := limitRow(l)
+		t.Limits[l.Name] = r.point(limitColumns[:], at)
+		kept[l.Name] = s.keep(s.limits[l.Name], r)
+	}
+	s.limits = kept
+	r := all.total()
+	t.Total = r.point(unitColumns[:], at)
+	s.total.add(r, s.most)
+	s.now = now
+	return t
+}
+
+// keep adds r to a series, a new one if g is nil.
+func (s *sampler) keep(g *ring, r row) *ring {
+	g = cmp.Or(g, &ring{})
+	g.add(r, s.most)
+	return g
+}
+
+// tell sends t to all who listen. It is written once for all of them.
+func (s *sampler) tell(t Tick) {
+	b, err := event("tick", t)
+	if err != nil {
+		s.logger.Error("the console cannot write what its source tells", "error", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.subs {
+		if l.after == s.seq {
+			continue // it came since, and has it
+		}
+		select {
+		case l.ticks <- b:
+		default: // it is slow, and misses this one
+		}
+	}
+}
+
+// latest returns the last sample.
+func (s *sampler) latest() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// historyLocked puts all series into h. s.mu must be held.
+func (s *sampler) historyLocked(h *Hello) {
+	h.Snapshot = s.now
+	h.Units = make(map[string]Series, len(s.units))
+	h.Limits = make(map[string]Series, len(s.limits))
+	for name, g := range s.units {
+		h.Units[name] = g.series(unitColumns[:], s.times)
+	}
+	for name, g := range s.limits {
+		h.Limits[name] = g.series(limitColumns[:], s.times)
+	}
+	if h.Total = emptySeries(unitColumns[:]); s.seq > 0 {
+		h.Total = s.total.series(unitColumns[:], s.times)
+	}
+}
+
+// close ends all subscriptions. There are none after it.
+func (s *sampler) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	clear(s.subs)
+}

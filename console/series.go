@@ -1,0 +1,177 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// The columns of Series, in the order in which rows have them, without the time.
+var (
+	unitColumns = [...]string{
+		"requests", "hits", "stale", "negative", "failures", "joined", "validated", "fleet",
+		"calls", "refreshes", "failed", "refused", "stale_on_error",
+		"request_p50", "request_p99", "wait_p50", "wait_p99", "call_p50", "call_p99",
+		"flights", "running", "waiting", "stuck", "entries",
+	}
+	limitColumns = [...]string{"limit", "in_use", "queued", "latency", "baseline", "held"}
+)
+
+// Where the kinds of columns begin in unitColumns.
+const (
+	firstQuantile = 13
+	firstGauge    = 19
+)
+
+// A row is a point, in the order of the columns.
+type row []float64
+
+// point returns r with names.
+func (r row) point(names []string, t float64) Point {
+	p := make(Point, len(names)+1)
+	p["t"] = t
+	for i, name := range names {
+		p[name] = r[i]
+	}
+	return p
+}
+
+// A ring is the last rows of a series. Values are kept in 32 bits: seven digits
+// are more than a chart shows.
+type ring struct {
+	columns [][]float32 // of equal length, which grows up to what a series keeps
+	next    int         // where the next row goes, once they are full
+}
+
+// add appends r, over the oldest row if there are already most.
+func (g *ring) add(r row, most int) {
+	if g.columns == nil {
+		g.columns = make([][]float32, len(r))
+	}
+	grow := len(g.columns[0]) < most
+	for i, v := range r {
+		if grow {
+			g.columns[i] = append(g.columns[i], float32(v))
+		} else {
+			g.columns[i][g.next] = float32(v)
+		}
+	}
+	if !grow {
+		g.next = (g.next + 1) % most
+	}
+}
+
+// series returns all rows, oldest first. times are those of the last rows of all
+// series, so at least as many.
+func (g *ring) series(names []string, times []float64) Series {
+	s := make(Series, len(names)+1)
+	n := len(g.columns[0])
+	s["t"] = slices.Clone(times[len(times)-n:])
+	for i, name := range names {
+		c := make(Column, 0, n)
+		for k := range n {
+			c = append(c, float64(g.columns[i][(g.next+k)%n]))
+		}
+		s[name] = c
+	}
+	return s
+}
+
+// emptySeries has all columns, and no points.
+func emptySeries(names []string) Series {
+	s := Series{"t": Column{}}
+	for _, name := range names {
+		s[name] = Column{}
+	}
+	return s
+}
+
+// MarshalJSON writes null for what is no number.
+func (c Column) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 2+6*len(c))
+	b = append(b, '[')
+	for i, v := range c {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendNumber(b, v)
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads null as NaN.
+func (c *Column) UnmarshalJSON(b []byte) error {
+	var read []*float64
+	if err := json.Unmarshal(b, &read); err != nil {
+		return err
+	}
+	*c = make(Column, len(read))
+	for i, v := range read {
+		(*c)[i] = orNaN(v)
+	}
+	return nil
+}
+
+// MarshalJSON writes null for what is no number.
+func (p Point) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, name := range slices.Sorted(maps.Keys(p)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, quoted...), ':')
+		b = appendNumber(b, p[name])
+	}
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON reads null as NaN.
+func (p *Point) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		return errors.New("console: a point is null")
+	}
+	var read map[string]*float64
+	if err := json.Unmarshal(b, &read); err != nil {
+		return err
+	}
+	*p = make(Point, len(read))
+	for name, v := range read {
+		(*p)[name] = orNaN(v)
+	}
+	return nil
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// appendNumber appends v in as few digits as tell it from its neighbours, those
+// of 32 bits where it is one of them.
+func appendNumber(b []byte, v float64) []byte {
+	switch short := float64(float32(v)); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return append(b, "null"...)
+	case short == v:
+		return appendFloat(b, v, 32)
+	}
+	return appendFloat(b, v, 64)
+}
+
+func appendFloat(b []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'g' // what JSON reads too
+	}
+	return strconv.AppendFloat(b, v, format, -1, bits)
+}

@@ -1,0 +1,260 @@
+package weir_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inspect"
+)
+
+// counts are what h tells of its keys, as counts rather than rates.
+func counts(h inspect.HotKeys, of []inspect.HotKey) map[string]float64 {
+	m := map[string]float64{}
+	for _, k := range of {
+		m[k.Key.(string)] = k.Rate * h.Window.Seconds()
+	}
+	return m
+}
+
+// wantCounts compares to a hundredth: within half a second nothing fades by more.
+func wantCounts(t *testing.T, what string, got map[string]float64, want map[string]float64) {
+	t.Helper()
+	same := len(got) == len(want)
+	for k, n := range want {
+		same = same && math.Abs(got[k]-n) <= 1e-2*n
+	}
+	if !same {
+		t.Errorf("%s: %v; want %v", what, got, want)
+	}
+}
+
+// Every call counts once, whatever it is answered from, and nothing else does.
+func TestO3_HotKeysByTraffic(t *testing.T) {
+	o := fourInstants
+	o.HotKeys, o.NegativeTTL, o.FailureMemo.Transient.Initial = 10, time.Hour, time.Hour
+	play(t, o, func(s *scene) {
+		s.set(0, weir.ErrNotFound)
+		s.get("negative")
+		s.get("negative")
+		s.set(0, errDry)
+		s.get("failing")
+		s.get("failing")
+		s.set(100*ms, nil)
+		a := s.ask("joined")
+		b := s.ask("joined")
+		<-a.done
+		<-b.done
+		s.g.Get(s.Context(), "joined")
+		s.g.GetResult(s.Context(), "joined")
+		s.g.GetMany(s.Context(), []string{"joined", "many", "many"})
+		s.g.Refresh(s.Context(), "refreshed")
+		gone, cancel := context.WithCancel(s.Context())
+		cancel()
+		s.g.Get(gone, "gone")
+		for _, quiet := range []string{"set", "peeked", "joined"} {
+			s.g.Set(s.Context(), quiet, 1)
+			s.g.Peek(quiet)
+			s.g.Expire(s.Context(), quiet)
+			s.g.Invalidate(s.Context(), quiet)
+		}
+		h := s.g.HotKeys(100)
+		want := map[string]float64{"negative": 2, "failing": 2, "joined": 5, "many": 1, "refreshed": 1, "gone": 1}
+		wantCounts(s.T, "calls", counts(h, h.ByTraffic), want)
+		if got := h.Requests * h.Window.Seconds(); math.Abs(got-12) > 0.1 {
+			s.Errorf("%.2f calls in all; want 12", got)
+		}
+		if h := s.g.HotKeys(2); len(h.ByTraffic) != 2 || h.ByTraffic[0].Key != "joined" {
+			s.Errorf("the busiest two are %v; want joined first", h.ByTraffic)
+		}
+	})
+}
+
+// A stale hit and what refreshes it are one call. The load time is that of all
+// loads, those in the background too, of bulk loads in equal parts.
+func TestO3_HotKeysByLoadTime(t *testing.T) {
+	o := fourInstants
+	o.HotKeys, o.LoadTimeout = 10, 10*sec
+	var b bulk
+	playFrom(t, o, func(src *weir.Source[string, int]) { src.LoadMany = b.load }, func(s *scene) {
+		loadTime := func(want map[string]float64) {
+			s.Helper()
+			synctest.Wait()
+			h := s.g.HotKeys(10)
+			wantCounts(s.T, "seconds of loads", counts(h, h.ByLoadTime), want)
+		}
+		s.set(2*ms, nil)
+		s.get("k")
+		b.takes = 6 * ms
+		s.g.GetMany(s.Context(), []string{"x", "y", "z"})
+		s.set(3*ms, errDry)
+		s.get("failed")
+		loadTime(map[string]float64{"k": 0.002, "x": 0.002, "y": 0.002, "z": 0.002, "failed": 0.003})
+
+		s.until(110 * sec) // k is stale
+		s.set(40*ms, nil)
+		s.get("k")
+		s.until(111 * sec)
+		h := s.g.HotKeys(10)
+		fade := func(at time.Duration) float64 { return math.Exp2(-float64(s.now()-at) / float64(time.Minute)) }
+		if got, want := counts(h, h.ByLoadTime)["k"], 0.002*fade(2*ms)+0.04*fade(110*sec+40*ms); math.Abs(got-want) > 1e-3*want {
+			s.Errorf("k has %v s of loads; want %v", got, want)
+		}
+		if got, want := counts(h, h.ByTraffic)["k"], fade(0)+fade(110*sec); math.Abs(got-want) > 1e-3*want {
+			s.Errorf("k has %v calls; want %v", got, want)
+		}
+	})
+}
+
+// A load that hangs is told when its time is over, though it has not returned, and
+// with no more than its time when it has.
+func TestO3_HotKeysOfALoadThatHangs(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: 20 * sec, deaf: true}
+		g := s.guard(m.load, weir.Options{HotKeys: 3, LoadTimeout: 5 * sec})
+		s.get(s.Context(), g, "k")
+		loadTime := func(at time.Duration, parts ...time.Duration) { // by their end and their length
+			s.Helper()
+			s.at(at)
+			want := 0.0
+			for i := 0; i < len(parts); i += 2 {
+				want += parts[i+1].Seconds() * math.Exp2(-float64(at-parts[i])/float64(time.Minute))
+			}
+			h := g.HotKeys(3)
+			if got := h.LoadTime * h.Window.Seconds(); math.Abs(got-want) > 1e-3*want {
+				s.Errorf("after %v: %v s of loads; want %v", at, got, want)
+			}
+		}
+		loadTime(4 * sec)
+		loadTime(6*sec, 5*sec, 5*sec)
+		loadTime(21*sec, 5*sec, 5*sec, 20*sec, 15*sec)
+		if d := g.Loads(); d.Count != 1 || d.Sum != 20*sec {
+			s.Errorf("Loads = %d in %v; want 1 in 20s", d.Count, d.Sum)
+		}
+	})
+}
+
+// An answer that another instance has loaded is a call, and no load.
+func TestO3_HotKeysInAFleet(t *testing.T) {
+	inFleet(t, func(s *site) {
+		all := s.instances(2, func(o *weir.Options) { o.HotKeys = 3 })
+		s.get(all[0], "k", 0)
+		s.get(all[1], "k", 0)
+		for i, loads := range []map[string]float64{{"k": 0.2}, {}} {
+			h := all[i].HotKeys(3)
+			wantCounts(s.T, "seconds of loads", counts(h, h.ByLoadTime), loads)
+			wantCounts(s.T, "calls", counts(h, h.ByTraffic), map[string]float64{"k": 1})
+		}
+	})
+}
+
+// Random calls of every kind, held against what was counted beside them.
+func TestO3_HotKeysAgainstExactCounts(t *testing.T) {
+	for seed := range uint64(10) {
+		rec := &recorder{}
+		o := weir.Options{
+			TTL: 10 * sec, RefreshAhead: 0.7, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
+			NegativeTTL: 3 * sec, SoftTimeout: sec, HotKeys: 5, Observer: rec,
+		}
+		rnd := rand.New(rand.NewPCG(seed, 8))
+		play(t, o, func(s *scene) {
+			calls := map[string][]time.Duration{}
+			keys := springKeys(8)
+			errs := []error{nil, nil, errDry, weir.ErrNotFound}
+			for range 500 {
+				key := keys[rnd.IntN(1+rnd.IntN(len(keys)))]
+				switch rnd.IntN(8) {
+				case 0:
+					s.set(time.Duration(rnd.Int64N(int64(6*sec))), errs[rnd.IntN(4)])
+				case 1:
+					some := keys[:1+rnd.IntN(4)]
+					for _, key := range some {
+						calls[key] = append(calls[key], s.now())
+					}
+					go s.g.GetMany(s.Context(), some)
+				case 2:
+					calls[key] = append(calls[key], s.now())
+					go s.g.Refresh(s.Context(), key)
+				default:
+					calls[key] = append(calls[key], s.now())
+					go s.g.Get(s.Context(), key)
+				}
+				s.until(s.now() + time.Duration(rnd.Int64N(int64(700*ms))))
+			}
+			s.until(s.now() + time.Minute)
+			fade := func(at time.Duration) float64 { return math.Exp2(-float64(s.now()-at) / float64(time.Minute)) }
+			want, worked := map[string]float64{}, 0.0
+			for key, at := range calls {
+				for _, at := range at {
+					want[key] += fade(at)
+				}
+			}
+			for _, end := range rec.ends {
+				worked += end.Duration.Seconds() * fade(end.Start.Add(end.Duration).Sub(s.start))
+			}
+			h := s.g.HotKeys(5)
+			for key, got := range counts(h, h.ByTraffic) {
+				if math.Abs(got-want[key]) > 1e-3*want[key] {
+					s.Errorf("seed %d: %s has %v calls; want %v", seed, key, got, want[key])
+				}
+			}
+			if got := h.LoadTime * h.Window.Seconds(); math.Abs(got-worked) > 1e-3*worked || worked == 0 {
+				s.Errorf("seed %d: %v s of loads; want %v", seed, got, worked)
+			}
+			if len(h.ByTraffic) != 5 || len(h.ByLoadTime) == 0 {
+				s.Errorf("seed %d: %+v; want five keys and some that were loaded", seed, h)
+			}
+		})
+	}
+}
+
+// Without the option there are none, and a call looks at nothing.
+func TestO3_HotKeysAreOffByDefault(t *testing.T) {
+	play(t, fourInstants, func(s *scene) {
+		s.prime("k")
+		if h := s.g.HotKeys(10); h.Window != 0 || h.Requests != 0 || h.LoadTime != 0 || h.ByTraffic != nil || h.ByLoadTime != nil {
+			s.Errorf("HotKeys = %+v; want none", h)
+		}
+	})
+}
+
+func TestO3_HotKeysAdvice(t *testing.T) {
+	for want, o := range map[string]weir.Options{
+		"":                        {TTL: time.Hour, HotKeys: 100},
+		"may keep 160 keys alive": {TTL: time.Hour, HotKeys: 10, MaxEntries: 159},
+	} {
+		if a := strings.Join(o.Advice(), "; "); !strings.Contains(a, want) || want == "" && a != "" {
+			t.Errorf("Advice = %q; want %q", a, want)
+		}
+	}
+}
+
+// C10: a hit allocates nothing, with an Observer and hot keys on.
+func TestC10_HitAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	keys := springKeys(1000)
+	g := weir.Must(weir.New(func(context.Context, string) (int, error) { return 1, nil },
+		weir.Options{TTL: 100 * time.Hour, RefreshAhead: 0.8, HotKeys: 10, Observer: &recorder{}}))
+	defer g.Close(t.Context())
+	ctx := t.Context()
+	g.GetMany(ctx, keys)
+	i := 0
+	for name, call := range map[string]func(string){
+		"Get":       func(key string) { g.Get(ctx, key) },
+		"GetResult": func(key string) { g.GetResult(ctx, key) },
+	} {
+		if n := testing.AllocsPerRun(20_000, func() { i++; call(keys[i%len(keys)]) }); n != 0 {
+			t.Errorf("%s: %v allocations a hit; want 0", name, n)
+		}
+	}
+	if h := g.HotKeys(10); len(h.ByTraffic) != 10 {
+		t.Errorf("%d hot keys; want 10", len(h.ByTraffic))
+	}
+}
