@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weir-go/weir/gateway"
 )
 
@@ -26,12 +28,21 @@ const (
 )
 
 // BenchmarkGateway is how many hits a second a gateway answers over real
-// connections with all that can look at it (hot keys, Prometheus scraped each
-// second, OpenTelemetry's metrics of calls and requests), and without: the median
-// of turns, each of which asks one right after the other. Durations are counted by
-// both, as they cannot be switched off. The clients are in the same process; they do
-// as little as they can.
+// connections with what weir proxy has by default (hot keys, and Prometheus scraped
+// each second), and without: the median of turns, each of which asks one right after
+// the other. Durations are counted by both, as they cannot be switched off. The
+// clients are in the same process; they do as little as they can.
 func BenchmarkGateway(b *testing.B) {
+	benchGateway(b, func() *watch { return &watch{registry: prometheus.NewPedanticRegistry()} })
+}
+
+// BenchmarkGatewayOTel is the same with OpenTelemetry's metrics of calls and
+// requests beside it.
+func BenchmarkGatewayOTel(b *testing.B) {
+	benchGateway(b, func() *watch { return newWatch(b, false) })
+}
+
+func benchGateway(b *testing.B, look func() *watch) {
 	b.Run("lib=weir", func(b *testing.B) {
 		origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Cache-Control", "max-age=3600")
@@ -39,7 +50,7 @@ func BenchmarkGateway(b *testing.B) {
 		}))
 		b.Cleanup(origin.Close)
 		bare := openFront(b, origin.URL, nil)
-		w := newWatch(b, false)
+		w := look()
 		watched := openFront(b, origin.URL, w)
 
 		var without, with, ratio []float64
@@ -85,7 +96,9 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 		Routes:    []gateway.Route{{Name: "all", HotKeys: -1}, {Name: "api", Path: "/api", HotKeys: -1}},
 	}
 	if w != nil {
-		c.Observer = w.otel.HTTP()
+		if w.otel != nil {
+			c.Observer = w.otel.HTTP()
+		}
 		for i := range c.Routes {
 			c.Routes[i].HotKeys = 0
 		}
@@ -96,12 +109,14 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 	}
 	var h http.Handler = g
 	if w != nil {
-		if err := w.otel.AddGateway(g); err != nil {
-			b.Fatal(err)
-		}
 		w.prom.Gateway = g
 		w.register(b)
-		h = w.otel.Middleware(g, "")
+		if w.otel != nil {
+			if err := w.otel.AddGateway(g); err != nil {
+				b.Fatal(err)
+			}
+			h = w.otel.Middleware(g, "")
+		}
 	}
 	server := httptest.NewServer(h)
 	b.Cleanup(func() {

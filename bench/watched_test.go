@@ -25,7 +25,7 @@ type watch struct {
 	registry *prometheus.Registry
 	prom     weirprom.Options
 	reader   *sdkmetric.ManualReader
-	otel     *weirotel.Telemetry
+	otel     *weirotel.Telemetry // nil, as reader, for Prometheus alone
 }
 
 // newWatch returns one without spans if traces is false.
@@ -65,6 +65,9 @@ func (w *watch) collect(tb testing.TB) {
 	families, err := w.registry.Gather()
 	if err != nil || len(families) == 0 {
 		tb.Errorf("Gather: %d families, %v", len(families), err)
+	}
+	if w.otel == nil {
+		return
 	}
 	var all metricdata.ResourceMetrics
 	if err := w.reader.Collect(context.Background(), &all); err != nil || len(all.ScopeMetrics) == 0 {
