@@ -47,6 +47,29 @@ const (
 	OutcomeFailed                   // not at all: the call failed
 )
 
+// String returns it in a word: "hit", "joined" and so on, "unknown" for none.
+func (o Outcome) String() string {
+	switch o {
+	case OutcomePass:
+		return "pass"
+	case OutcomeMiss:
+		return "miss"
+	case OutcomeJoined:
+		return "joined"
+	case OutcomeHit:
+		return "hit"
+	case OutcomeStale:
+		return "stale"
+	case OutcomeValidated:
+		return "validated"
+	case OutcomeRefused:
+		return "refused"
+	case OutcomeFailed:
+		return "failed"
+	}
+	return "unknown"
+}
+
 // ReceiptWriter is what a ResponseWriter implements to be given a Receipt.
 type ReceiptWriter interface {
 	http.ResponseWriter

@@ -96,8 +96,8 @@ func (a answered) attrs() []attribute.KeyValue {
 	if a.status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(int(a.status)))
 	}
-	if words := outcome(a.outcome); words != "" {
-		attrs = append(attrs, outcomeKey.String(words))
+	if a.outcome != 0 { // next has told it
+		attrs = append(attrs, outcomeKey.String(a.outcome.String()))
 	}
 	switch {
 	case a.panicked:
@@ -131,29 +131,6 @@ func version(major, minor uint8) string {
 		return "2"
 	case major == 3:
 		return "3"
-	}
-	return ""
-}
-
-// outcome is o in a word, empty for none.
-func outcome(o weirhttp.Outcome) string {
-	switch o {
-	case weirhttp.OutcomePass:
-		return "pass"
-	case weirhttp.OutcomeMiss:
-		return "miss"
-	case weirhttp.OutcomeJoined:
-		return "joined"
-	case weirhttp.OutcomeHit:
-		return "hit"
-	case weirhttp.OutcomeStale:
-		return "stale"
-	case weirhttp.OutcomeValidated:
-		return "validated"
-	case weirhttp.OutcomeRefused:
-		return "refused"
-	case weirhttp.OutcomeFailed:
-		return "failed"
 	}
 	return ""
 }

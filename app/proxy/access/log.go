@@ -261,7 +261,7 @@ func (w *writer) requestID(r *http.Request) string {
 
 func (w *writer) receiptAttrs() []slog.Attr {
 	rc := w.receipt
-	attrs := []slog.Attr{slog.String("cache", outcome(rc.Outcome))}
+	attrs := []slog.Attr{slog.String("cache", rc.Outcome.String())}
 	if rc.Forwarded != "" {
 		attrs = append(attrs, slog.String("forwarded", rc.Forwarded))
 	}

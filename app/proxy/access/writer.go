@@ -114,29 +114,6 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, buf, err
 }
 
-// outcome is o in words.
-func outcome(o weirhttp.Outcome) string {
-	switch o {
-	case weirhttp.OutcomePass:
-		return "pass"
-	case weirhttp.OutcomeMiss:
-		return "miss"
-	case weirhttp.OutcomeJoined:
-		return "joined"
-	case weirhttp.OutcomeHit:
-		return "hit"
-	case weirhttp.OutcomeStale:
-		return "stale"
-	case weirhttp.OutcomeValidated:
-		return "validated"
-	case weirhttp.OutcomeRefused:
-		return "refused"
-	case weirhttp.OutcomeFailed:
-		return "failed"
-	}
-	return "unknown"
-}
-
 // connection is the address of the client's connection, without the port.
 func connection(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
