@@ -1,26 +1,32 @@
 // Asks again and again, one at a time, until it is stopped; never while nobody
 // looks.
 
-// ask(signal) is awaited before the pause begins.
+// ask(signal) is awaited before the pause begins. What is asked anew at once takes
+// the place of what is under way, whose answer is not waited for any more. An error
+// of ask goes to the browser's console, and the next time is tried all the same.
 export function poll(milliseconds, ask, idle = () => false) {
-  const ending = new AbortController();
+  let stopped = false;
+  let request = null;
   let timer = 0;
   const run = async () => {
     clearTimeout(timer);
-    if (!document.hidden && !idle()) {
-      try {
-        await ask(ending.signal);
-      } catch (err) {
-        if (err.name !== 'AbortError') throw err;
-      }
+    if (request) request.abort();
+    const mine = new AbortController();
+    request = mine;
+    try {
+      if (!document.hidden && !idle()) await ask(mine.signal);
+    } catch (err) {
+      if (err.name !== 'AbortError') throw err;
+    } finally {
+      if (request === mine && !stopped) timer = setTimeout(run, milliseconds);
     }
-    if (!ending.signal.aborted) timer = setTimeout(run, milliseconds);
   };
   run();
   return {
     stop() {
-      ending.abort();
+      stopped = true;
       clearTimeout(timer);
+      request.abort();
     },
     now: run,
   };
