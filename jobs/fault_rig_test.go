@@ -109,6 +109,23 @@ func faultSubmit(t *testing.T, q *faultQueue, in string, o jobs.SubmitOptions) *
 	return h
 }
 
+// faultWantIdle waits until the one queue has nothing to do. That is not so with
+// the last result: an acknowledgement that was lost with the server is made up for
+// when the item comes again, after the lease.
+func faultWantIdle(t *testing.T, s *jobs.Store) {
+	t.Helper()
+	for end := time.Now().Add(faultPatience); ; time.Sleep(50 * time.Millisecond) {
+		q, err := s.Queues(t.Context())
+		if err == nil && len(q) == 1 && q[0].Waiting+q[0].Taken == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("Queues = %+v, %v; want one with nothing to do", q, err)
+			return
+		}
+	}
+}
+
 func faultWait(t *testing.T, h *faultHandle) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), faultPatience)

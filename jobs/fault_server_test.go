@@ -77,9 +77,7 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 			if kills == 0 {
 				t.Error("all was over before the server was killed; want it to be killed")
 			}
-			if q, err := faultStore(t, server.Connect(), o).Queues(t.Context()); err != nil || len(q) != 1 || q[0].Waiting+q[0].Taken != 0 {
-				t.Errorf("Queues = %+v, %v; want one with nothing to do", q, err)
-			}
+			faultWantIdle(t, faultStore(t, server.Connect(), o))
 		})
 	}
 }

@@ -79,7 +79,7 @@ type QueueStatus struct {
 	Queue string `json:"queue"`
 	// Waiting have not been taken by a worker yet. Taken have, and are not over:
 	// they run, or wait for the next attempt, or for a delay that the worker has
-	// seen.
+	// seen; or they are over, and the server was not told yet.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
 	// Dead are on the dead list. It is a count for people and alerts: a program
