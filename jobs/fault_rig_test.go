@@ -114,14 +114,17 @@ func faultSubmit(t *testing.T, q *faultQueue, in string, o jobs.SubmitOptions) *
 // when the item comes again, after the lease.
 func faultWantIdle(t *testing.T, s *jobs.Store) {
 	t.Helper()
-	for end := time.Now().Add(faultPatience); ; time.Sleep(50 * time.Millisecond) {
+	end := time.After(faultPatience)
+	for {
 		q, err := s.Queues(t.Context())
 		if err == nil && len(q) == 1 && q[0].Waiting+q[0].Taken == 0 {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-end:
 			t.Errorf("Queues = %+v, %v; want one with nothing to do", q, err)
 			return
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
