@@ -1,12 +1,15 @@
 package weirhttp_test
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -100,3 +103,46 @@ func TestH10_WhatConnectionNamesDecidesNothing(t *testing.T) {
 		s.wantCalls(2)
 	})
 }
+
+// Who has a short answer whole finds it stored, its call over, and its permit free,
+// also where giving that back takes a while: what comes next is a hit, and is let in.
+func TestAShortAnswerIsStoredBeforeAnybodyHasIt(t *testing.T) {
+	both(t, func(t *testing.T, p protocol) {
+		for _, row := range []struct {
+			name   string
+			length bool     // the handler says how long it is
+			fields []string // of the request
+		}{{"short", false, nil}, {"with its length", true, nil}, {"evaluated whole", false, []string{"If-None-Match", `"other"`}}} {
+			synctest.Test(t, func(t *testing.T) {
+				var taken atomic.Int64
+				l := limiterFunc(func(context.Context) (limit.Permit, error) {
+					taken.Add(1)
+					return limit.NewPermit(func(limit.Outcome) {
+						time.Sleep(time.Second)
+						taken.Add(-1)
+					}), nil
+				})
+				s := open(t, p, weirhttp.Options{Limiter: l}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Cache-Control", "max-age=60")
+					if row.length {
+						w.Header().Set("Content-Length", "2")
+					}
+					_, _ = io.WriteString(w, "ok")
+				})
+				s.get("/a", row.fields...).want(t, 200, "ok")
+				if n := taken.Load(); n != 0 {
+					t.Errorf("%s: %d permits are taken after the answer; want none", row.name, n)
+				}
+				if st := s.handler.Stats(); st.InFlight != 0 || st.Flights != 0 {
+					t.Errorf("%s: Stats = %+v after the answer; want nothing in flight", row.name, st)
+				}
+				has(t, s.get("/a"), "Cache-Status", "; hit")
+			})
+		}
+	})
+}
+
+// A limiterFunc is a Limiter that is a function.
+type limiterFunc func(ctx context.Context) (limit.Permit, error)
+
+func (f limiterFunc) Acquire(ctx context.Context) (limit.Permit, error) { return f(ctx) }

@@ -194,6 +194,12 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		t.sink.pending = nil
 		_ = t.data(first) // below the limit it cannot fail
 	}
+	if t.sink.ended && !oversize {
+		// Nor does anybody send what is whole before the call is over: who has it finds
+		// it stored, and its permit free.
+		f.settle()
+		t.body.Finish(t.sink.trailers(), nil)
+	}
 	t.drop = !f.head(t.resp, relayed(header), t.body, length, oversize)
 }
 

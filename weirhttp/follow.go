@@ -144,7 +144,7 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 		c.brokenBy(err)
 		return
 	}
-	<-f.done // its call has ended: who has an answer whole finds it stored
+	<-f.done // its call has ended: who has a short answer whole finds it stored
 	copyTrailers(c.w, f.header, f.body.Trailer())
 }
 
@@ -200,6 +200,7 @@ func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
 		}
 		whole.Write(p)
 	}
+	<-f.done // as in deliver
 	c.copyHead(f)
 	c.serveContent(outcome, whole.Bytes())
 }

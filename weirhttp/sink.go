@@ -42,6 +42,7 @@ type sink struct {
 	length  int64       // as declared, -1 without
 	written int64
 	noBody  bool // the answer has none, whatever is written
+	ended   bool // the head is handed on with all that follows: the handler has returned
 	fin     bool // its end will be the connection's
 
 	err  error       // of Fail, or of who reads
@@ -181,6 +182,7 @@ func (s *sink) end(panicked error) error {
 		s.length = s.written
 		s.fixed.Set("Content-Length", strconv.FormatInt(s.length, 10))
 	}
+	s.ended = s.length < 0 || s.length == s.written
 	s.handOn()
 	if s.err == nil && s.length >= 0 && s.written != s.length && !s.noBody {
 		return errShort
