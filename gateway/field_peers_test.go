@@ -142,12 +142,14 @@ func TestField_SetCookieIsNotReplayed(t *testing.T) {
 }
 
 // "nginx's cache lock polls every 500 ms": here whoever waits is told. The
-// best of a few waves counts: one that polls is late in all of them.
+// best of some waves counts: one that polls is late in all of them, and on a busy
+// machine there is none that is quick before long.
 func TestField_NobodyPolls(t *testing.T) {
 	overBoth(t, func(t *testing.T, open func(gateway.Config) *site) {
 		for _, control := range []string{"max-age=60", "no-store"} {
-			best := time.Hour
-			for wave := range 4 {
+			const quick = 200 * time.Millisecond // 5 ms where nothing else runs
+			best, end := time.Hour, time.Now().Add(patience)
+			for wave := 0; best > quick && time.Now().Before(end); wave++ {
 				g := newGathering()
 				s := open(config(upstreamOf(serving(t, "o", probed(func(w http.ResponseWriter, r *http.Request) {
 					g.hold(r)
@@ -160,7 +162,7 @@ func TestField_NobodyPolls(t *testing.T) {
 				s.all(replies(), 200, "")
 				best = min(best, time.Since(let))
 			}
-			if best > 200*time.Millisecond { // 5 ms where nothing else runs
+			if best > quick {
 				t.Errorf("%s: the last of 20 had its answer %v after the origin gave it", control, best)
 			}
 		}

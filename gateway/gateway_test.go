@@ -229,7 +229,7 @@ func TestH14_TheCapOfARoute(t *testing.T) {
 	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.header.Get("Proxy-Status"), "connection_limit_reached") {
 		t.Errorf("over the cap = %d %v; want 503 with Retry-After and Proxy-Status", got.status, got.header)
 	}
-	s.want("/free", 200, "")
+	s.want("/free", 200, "") // its permit is back when the answer is there
 	if n := s.g.Stats().Upstreams["main"].Limit.InUse; n != 2 {
 		t.Errorf("%d permits of the upstream in use; want 2, those of the route", n)
 	}
