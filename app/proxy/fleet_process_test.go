@@ -149,6 +149,7 @@ routes:
   - {name: scarce, path: /scarce, rate: {requests: 20, per: 1h}}
 fleet:
   redis: {addresses: ["` + addr + `"], password_file: password}
+  deadline: 5s # the usual one is not kept by a machine that runs all tests at once
   rate_failure: closed
 `,
 	} {

@@ -22,6 +22,7 @@ import (
 type shop struct {
 	*httptest.Server
 	came chan string // paths
+	left chan string // of those whose client went away while they waited
 	may  chan struct{}
 
 	mu   sync.Mutex
@@ -29,7 +30,7 @@ type shop struct {
 }
 
 func newShop(t *testing.T) *shop {
-	s := &shop{came: make(chan string, 1000), may: make(chan struct{}), done: map[string]int{}}
+	s := &shop{came: make(chan string, 1000), left: make(chan string, 1000), may: make(chan struct{}), done: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
@@ -39,6 +40,7 @@ func newShop(t *testing.T) *shop {
 			select {
 			case <-s.may:
 			case <-r.Context().Done():
+				s.left <- r.URL.Path
 				return
 			}
 		}
@@ -149,6 +151,13 @@ func TestH23_AKillLosesNothingThatWasAccepted(t *testing.T) {
 	s.arrives(t, 4)
 	p.signal(syscall.SIGKILL)
 	<-p.exited
+	for range 4 { // or one that has not noticed yet would be finished, too
+		select {
+		case <-s.left:
+		case <-time.After(patience):
+			t.Fatal("the calls of who was killed go on")
+		}
+	}
 
 	p = start(t, "--config", file)
 	close(s.may)

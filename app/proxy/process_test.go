@@ -12,8 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,8 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+// patience is how long a test waits for what has to come, on a machine that is
+// busy with something else.
+const patience = 30 * time.Second
 
 // A process is weir at work.
 type process struct {
@@ -105,25 +108,41 @@ func (p *process) await(text string, nth int) string {
 	p.t.Helper()
 	deadline := time.After(patience)
 	for {
-		p.mu.Lock()
-		n, moved := 0, p.moved
-		for _, line := range p.lines {
-			if strings.Contains(line, text) {
-				if n++; n == nth {
-					p.mu.Unlock()
-					return line
-				}
-			}
+		ended := false
+		select {
+		case <-p.exited: // all that it has said is there now
+			ended = true
+		default:
 		}
-		p.mu.Unlock()
+		line, moved := p.find(text, nth)
+		if line != "" {
+			return line
+		}
+		if ended {
+			p.t.Fatalf("weir ended without %q (%d):\n%s", text, nth, p.stderr())
+		}
 		select {
 		case <-moved:
 		case <-p.exited:
-			p.t.Fatalf("weir ended without %q (%d):\n%s", text, nth, p.stderr())
 		case <-deadline:
 			p.t.Fatalf("weir has not said %q (%d):\n%s", text, nth, p.stderr())
 		}
 	}
+}
+
+// find returns the nth line with a text, "" if it is not there yet; then moved is
+// closed with the next line.
+func (p *process) find(text string, nth int) (line string, moved <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.lines {
+		if strings.Contains(line, text) {
+			if nth--; nth == 0 {
+				return line, nil
+			}
+		}
+	}
+	return "", p.moved
 }
 
 func (p *process) stderr() string {
@@ -230,9 +249,11 @@ func TestTermFinishesWhatIsInFlight(t *testing.T) {
 	p.await(`"msg":"stopped"`, 1)
 }
 
+// In the delay the proxy says that it is not ready, and goes on. The delay that is
+// looked at is longer than any machine takes for that; another one ends by itself.
 func TestDrainDelayGoesOnAccepting(t *testing.T) {
 	o := newOrigin(t, "origin")
-	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "2s")
+	p := start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "10m")
 	p.signal(syscall.SIGINT)
 	p.await("draining", 1)
 	if a := get(p.admin + "/readyz"); a.status != 503 {
@@ -241,6 +262,8 @@ func TestDrainDelayGoesOnAccepting(t *testing.T) {
 	if a := get(p.listen[0] + "/"); a.status != 200 || !a.closes {
 		t.Errorf("a new request in the delay got %+v; want an answer that ends the connection", a)
 	}
+	p = start(t, "--upstream", o.URL, "--listen", "127.0.0.1:0", "--drain-delay", "100ms")
+	p.signal(syscall.SIGINT)
 	p.ends(0)
 }
 
@@ -287,10 +310,10 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 
 	slow := going(p.listen[0] + "/wait")
 	<-a.came
-	quit, served := make(chan struct{}), make([]map[string]int, 4)
+	quit, names := make(chan struct{}), []string{"a", "b"}
+	var served [4][2]atomic.Int64 // what each client got of a and of b
 	var clients sync.WaitGroup
 	for i := range served {
-		served[i] = map[string]int{}
 		clients.Go(func() {
 			for {
 				select {
@@ -299,14 +322,25 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 				default:
 				}
 				r := get(p.listen[0] + "/")
-				if r.err != nil || r.status != 200 {
+				n := slices.Index(names, r.body)
+				if r.err != nil || r.status != 200 || n < 0 {
 					t.Errorf("a request got %+v (%v)", r, r.err)
 					return
 				}
-				served[i][r.body]++
+				served[i][n].Add(1)
 			}
 		})
 	}
+	// goesOn waits until each client has an answer more of an origin.
+	goesOn := func(name string) {
+		t.Helper()
+		n := slices.Index(names, name)
+		for i := range served {
+			before := served[i][n].Load()
+			until(t, fmt.Sprintf("client %d served by %s", i, name), func() bool { return served[i][n].Load() > before })
+		}
+	}
+	goesOn("a")
 	origins := []*origin{b, a, b, a, b}
 	for i, o := range origins {
 		// The limits of the listener change, so that its server is replaced, too.
@@ -316,6 +350,7 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 		if r := get(p.listen[0] + "/"); r.body != string("ba"[i%2]) {
 			t.Errorf("after reload %d: %+v (%v); want the new upstream's", i+1, r, r.err)
 		}
+		goesOn(string("ba"[i%2]))
 	}
 	close(a.may)
 	if r := <-slow; r.body != "a" {
@@ -323,11 +358,6 @@ func TestReloadUnderTrafficDropsNothing(t *testing.T) {
 	}
 	close(quit)
 	clients.Wait()
-	for i, m := range served {
-		if m["a"] == 0 || m["b"] == 0 {
-			t.Errorf("client %d was served %v; want both upstreams", i, m)
-		}
-	}
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
 }
@@ -410,13 +440,22 @@ func TestReloadMovesAListener(t *testing.T) {
 	if r := get("http://" + next + "/"); r.body != "origin" {
 		t.Errorf("the new listener: %+v", r)
 	}
-	if r := ask(); r.StatusCode != 200 || !r.Close {
-		t.Errorf("a connection of the old listener: %d, close %v; want an answer that ends it", r.StatusCode, r.Close)
-	}
-	if c, err := net.Dial("tcp", old); err == nil {
-		c.Close()
-		t.Error("the old address still accepts")
-	}
+	// The old socket is closed, and its connections told to leave, a moment after the
+	// new one is there: until then they are answered.
+	until(t, "an answer that ends a connection of the old listener", func() bool {
+		r := ask()
+		if r.StatusCode != 200 {
+			t.Errorf("a connection of the old listener: %d; want 200", r.StatusCode)
+		}
+		return r.Close
+	})
+	until(t, "the old address to be closed", func() bool {
+		c, err := net.Dial("tcp", old)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
 	p.signal(syscall.SIGTERM)
 	p.ends(0)
 }

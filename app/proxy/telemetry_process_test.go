@@ -116,6 +116,7 @@ func TestC9_TelemetryArrives(t *testing.T) {
 	config(t, file, origin.URL, `
 listen: [{address: '127.0.0.1:0'}]
 admin: {address: '127.0.0.1:0'}
+log: {slow: 1h} # of a request that is slow the access log has all
 telemetry: {service: shop-gateway, otlp: {endpoint: '`+r.URL+`/otlp/', sample: 0, trust_clients: true, headers: {Api-Key: `+secret+`key}}}`)
 	p := startWith(t, []string{"OTEL_RESOURCE_ATTRIBUTES=deployment.environment=test,service.name=other"}, "--config", file)
 

@@ -26,7 +26,7 @@ func socket(t *testing.T, name string) *net.UnixConn {
 func received(t *testing.T, c *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	n, err := c.Read(b)
 	if err != nil {
 		t.Fatal(err)
