@@ -44,7 +44,7 @@ func (r *recorder) Lost()                         { r.told <- "lost" }
 func (r *recorder) Reset()                        { r.told <- "reset" }
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // await returns when r is told want; other things before it are not looked at.
 func (r *recorder) await(t testing.TB, want string) {

@@ -192,8 +192,9 @@ func TestHang(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The machine may be busy with other tests: three times the deadline.
-	if d := time.Duration(longest.Load()); failed.Load() != callers || d > 3*deadline*slow {
+	// Where nothing else runs that is the deadline, and a little. One after another
+	// they would wait for half an hour.
+	if d := time.Duration(longest.Load()); failed.Load() != callers || d > patience {
 		t.Errorf("%d of %d were told that the tier is unavailable, the last after %v; want all, within %v", failed.Load(), callers, d, deadline)
 	}
 	told.await(t, "lost")
@@ -239,7 +240,8 @@ func TestStartsWithoutTheEngine(t *testing.T) {
 	s.Kill()
 	begun := time.Now()
 	tier := open(t, s, func(o *weirredis.Options) { o.DialTimeout = time.Second })
-	if d := time.Since(begun); d > 2*time.Second {
+	// With what a busy machine adds. The engine comes only when New has returned.
+	if d := time.Since(begun); d > patience {
 		t.Errorf("New took %v; want DialTimeout at most", d)
 	}
 	told := watch(t, tier, "ns")

@@ -40,18 +40,22 @@ func TestTake(t *testing.T) {
 	if got := take(t, tier, k, twice, 100); got.Permits != 10 {
 		t.Errorf("Take with a burst of 20 after 10 = %d; want 10", got.Permits)
 	}
-	// What leaks is by the clock: a permit each millisecond.
+	// What leaks is by the clock: a permit each millisecond, and one at least for who
+	// comes again when told to. How many are asked for in a time is up to the machine.
 	quick := fleet.Rate{Permits: 1000, Per: time.Second, Burst: 5}
-	begun, sum := time.Now(), 0
+	begun, sum, told := time.Now(), 0, false
 	for time.Since(begun) < 300*time.Millisecond {
 		got := take(t, tier, key("quick"), quick, 3)
+		if told && got.Permits == 0 {
+			t.Errorf("Take after RetryAfter = %+v; want a permit", got)
+		}
 		sum += got.Permits
-		if got.Permits == 0 {
+		if told = got.Permits == 0; told {
 			<-time.After(got.RetryAfter)
 		}
 	}
-	if most := 5 + int(time.Since(begun)/time.Millisecond) + 1; sum > most || sum < 200 {
-		t.Errorf("%d permits; want about 300, at most %d", sum, most)
+	if most := 5 + int(time.Since(begun)/time.Millisecond) + 1; sum > most || sum < 5 {
+		t.Errorf("%d permits; want the burst, and at most %d", sum, most)
 	}
 }
 
