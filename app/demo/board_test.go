@@ -115,7 +115,7 @@ func TestRunAfterHasTheLastLevelGoOn(t *testing.T) {
 func grows(t *testing.T, what string, number func() uint64) {
 	t.Helper()
 	before := number()
-	for end := time.Now().Add(10 * time.Second); number() == before; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); number() == before; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Errorf("%s: %d, and it stays so", what, before)
 			return
