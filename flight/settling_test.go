@@ -64,7 +64,7 @@ func TestF4ReturnIsNotedBeforeTheLock(t *testing.T) {
 		t.Error("Settling() while the function runs")
 	}
 	close(release)
-	for patience := time.Now().Add(10 * time.Second); !f.Load().Settling(); runtime.Gosched() {
+	for patience := time.Now().Add(30 * time.Second); !f.Load().Settling(); runtime.Gosched() {
 		if time.Now().After(patience) {
 			t.Error("not Settling() though the function has returned")
 			break

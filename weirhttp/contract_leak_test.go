@@ -88,7 +88,7 @@ func TestH6_ClientsThatLeaveLeaveNothing(t *testing.T) {
 		s := h.Stats()
 		return s.InFlight == 0 && s.Waiting == 0 && conns.Load() == 0 && cache.Stats().Reserved == 0
 	}
-	for deadline := time.Now().Add(10 * time.Second); !settled() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); !settled() && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	if s := h.Stats(); !settled() {
@@ -102,7 +102,7 @@ func TestH6_ClientsThatLeaveLeaveNothing(t *testing.T) {
 	if err := h.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+4 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before+4 && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	if got := runtime.NumGoroutine(); got > before+4 {

@@ -146,7 +146,7 @@ func watch(t *testing.T, s *session) {
 	if u := first.Units[0]; u.Requests != u.Calls {
 		t.Errorf("%s: %d requests, %d calls; want one for each", u.Name, u.Requests, u.Calls)
 	}
-	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		now := snapshot(t, base)
 		if last := now.Units[4]; last.Requests > first.Units[4].Requests+10 {
 			break

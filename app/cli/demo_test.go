@@ -104,7 +104,7 @@ func TestDemoInterrupted(t *testing.T) {
 // noneLeft waits for the goroutines that have done their work to go.
 func noneLeft(t *testing.T, before int) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<20)
 			t.Fatalf("goroutines left:\n%s", buf[:runtime.Stack(buf, true)])

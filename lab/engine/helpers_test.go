@@ -81,7 +81,7 @@ func entries(t *testing.T, dir string) []string {
 
 // gone waits until no process has the id pid.
 func gone(pid int) bool {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if syscall.Kill(pid, 0) == syscall.ESRCH {
 			return true
 		}
