@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"bufio"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -9,6 +11,8 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,3 +142,47 @@ func TestCloseAfterReply(t *testing.T) {
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A machine may be so busy that a connection which was just opened has been kept for
+// too long before anything is written to it. It is we who have closed it then, not
+// the server: the request goes over another one.
+func TestH15_FreshConnectionThatWeCloseIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var servers sync.WaitGroup
+		tr, err := NewTransport(Options{
+			BaseURL: &url.URL{Scheme: "http", Host: "origin.test"},
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				servers.Go(func() {
+					defer theirs.Close()
+					if _, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+						io.WriteString(theirs, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+					}
+				})
+				return ours, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer servers.Wait()
+		defer tr.Close()
+		dial, dials := tr.main.DialContext, 0
+		tr.main.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			if dials++; dials == 1 {
+				time.Sleep(tr.o.IdleConn + time.Second)
+			}
+			return c, err
+		}
+		r, err := http.NewRequest("GET", "http://origin.test/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := tr.RoundTrip(r)
+		if err != nil || resp.StatusCode != 204 || dials != 2 {
+			t.Fatalf("RoundTrip = %v, %v after %d dials; want 204 over the second connection", resp, err, dials)
+		}
+		resp.Body.Close()
+	})
+}

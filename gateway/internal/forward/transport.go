@@ -207,9 +207,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			a.end()
 			return nil, cause
 		}
-		if !a.reused {
-			// A fresh connection that ended before a byte: the server is there
-			// and does not talk to us.
+		if !a.reused && !a.conn.lost.Load() {
+			// A fresh connection that ended before a byte, and not by us: the server
+			// is there and does not talk to us.
 			a.end()
 			return nil, &exchange.UnreachableError{Err: err}
 		}
