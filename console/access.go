@@ -12,12 +12,21 @@ import (
 	"time"
 )
 
+// LongToken is how many bytes a token has at least that nobody finds by trying, if
+// it was drawn at random: see Access.Token.
+const LongToken = 16
+
 // Access says who may come in: a loopback listener needs nothing more, any other
 // a Token.
 type Access struct {
 	// Token has to be sent by everybody, as Authorization: Bearer, or once to the
 	// login, which sets a cookie. Empty means that nobody is asked, and that only
 	// connections over loopback are answered.
+	//
+	// Draw it at random, of LongToken bytes or more: then it lets in whoever has it,
+	// whatever else comes from the same address. A shorter one might be guessed, so
+	// after a hundred wrong ones an address is refused for a while, also with the
+	// right one.
 	Token string
 	// Hosts are the names that clients call the listener by, beside its address
 	// and localhost. Any other Host is refused.
@@ -52,6 +61,7 @@ func (a Access) protect(next http.Handler, to reach) http.Handler {
 		next:     next,
 		token:    sha256.Sum256([]byte(a.Token)),
 		asks:     a.Token != "",
+		long:     len(a.Token) >= LongToken,
 		hosts:    map[string]bool{"localhost": true},
 		open:     a.Open,
 		base:     "/" + strings.Trim(a.Base, "/") + "/",
@@ -81,6 +91,7 @@ type gate struct {
 	next     http.Handler
 	token    [sha256.Size]byte // of the token; hashes have one length, so that it is no secret either
 	asks     bool              // there is a token
+	long     bool              // it has LongToken bytes
 	hosts    map[string]bool
 	open     func(*http.Request) bool
 	base     string // begins and ends with a slash
@@ -130,7 +141,7 @@ func harden(h http.Header) {
 // check lets in who has the token or a session.
 func (g *gate) check(w http.ResponseWriter, r *http.Request) {
 	if given := bearer(r); given != "" {
-		wait, ok := g.sessions.try(r, func() bool { return g.isToken(given) })
+		wait, ok := g.sessions.try(r, g.long, func() bool { return g.isToken(given) })
 		switch {
 		case wait > 0:
 			tooMany(w, wait)

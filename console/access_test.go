@@ -338,7 +338,43 @@ func TestC2_TriesAreBounded(t *testing.T) {
 	})
 }
 
-// Neither do many addresses help, nor is there memory for all of them.
+// Who has the right token comes in, though somebody else at the same address, as
+// behind one SNAT, sends wrong ones without end. Those are bounded as ever. The
+// promise is for tokens that nobody finds by trying: of LongToken bytes.
+func TestC2_OthersWrongTokensLockNobodyOut(t *testing.T) {
+	for _, test := range []struct {
+		token string
+		want  int
+	}{
+		{strings.Repeat("x", console.LongToken), 200},
+		{strings.Repeat("x", console.LongToken-1), 429},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := console.Access{Token: test.token, Logger: quiet}.Protect(ok)
+			wrong := map[int]int{}
+			for i := range 500 {
+				wrong[call{target: "/", header: bearer(fmt.Sprint("wrong", i))}.on(h).Code]++
+				wrong[post("/login", `{"token": "wrong"}`).on(h).Code]++
+			}
+			if wrong[401] != 100 || wrong[429] != 900 {
+				t.Errorf("a token of %d bytes: wrong ones are answered %v; want 100 times 401, and 429", len(test.token), wrong)
+			}
+			for range 3 {
+				if got := (call{target: "/", header: bearer(test.token)}).on(h); got.Code != test.want {
+					t.Errorf("a token of %d bytes in the header: %d; want %d", len(test.token), got.Code, test.want)
+				}
+			}
+			in := post("/login", fmt.Sprintf(`{"token": %q}`, test.token)).on(h)
+			if in.Code != test.want || (len(in.Result().Cookies()) > 0) != (test.want == 200) {
+				t.Errorf("a token of %d bytes at the login: %d, %d cookies; want %d", len(test.token), in.Code, len(in.Result().Cookies()), test.want)
+			}
+			if got := (call{target: "/", header: bearer("wrong")}).on(h); got.Code != 429 {
+				t.Errorf("a wrong one after that: %d; want 429", got.Code)
+			}
+		})
+	}
+}
+
 // Who tries too often cannot write the log full.
 func TestC2_TriesAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -359,6 +395,7 @@ func TestC2_TriesAreLoggedNowAndThen(t *testing.T) {
 	})
 }
 
+// Neither do many addresses help, nor is there memory for all of them.
 func TestC2_TriesFromEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := console.Access{Token: token, Logger: quiet}.Protect(ok)

@@ -44,7 +44,7 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	wait, right := g.sessions.try(r, func() bool { return g.isToken(token) })
+	wait, right := g.sessions.try(r, g.long, func() bool { return g.isToken(token) })
 	switch {
 	case wait > 0:
 		if g.sessions.says(time.Now()) {

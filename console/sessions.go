@@ -132,14 +132,19 @@ func (s *Sessions) sweepLocked() {
 	}
 }
 
-// try lets right compare the token that r has sent, unless too many wrong ones
-// have come from there: then it returns how long to wait.
-func (s *Sessions) try(r *http.Request, right func() bool) (wait time.Duration, ok bool) {
+// try lets right compare the token that r has sent. After too many wrong ones from
+// there it returns how long to wait. A long token is compared all the same: nobody
+// finds one by trying, however often, and who has it may share an address with
+// somebody who sends wrong ones. A short one is not, right or wrong.
+func (s *Sessions) try(r *http.Request, long bool, right func() bool) (wait time.Duration, ok bool) {
+	if long && right() {
+		return 0, true
+	}
 	from := client(r)
 	if wait := s.tries.take(from, time.Now()); wait > 0 {
 		return wait, false
 	}
-	if !right() {
+	if long || !right() {
 		return 0, false
 	}
 	s.tries.giveBack(from)

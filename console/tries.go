@@ -21,9 +21,9 @@ const (
 )
 
 // tries count wrong tokens by client: some one address is all that most have. The
-// right token counts for nothing, so who has it may come as often as wanted; but
-// it is not looked at either where there were too many wrong ones, as guessing
-// would not be bounded otherwise.
+// right token counts for nothing, so who has it may come as often as wanted. Where
+// there were too many wrong ones a short token is not looked at any more, be it
+// right or wrong, as guessing would not be bounded otherwise.
 type tries struct {
 	mu      sync.Mutex
 	clients map[netip.Prefix]*bucket // guarded by mu

@@ -7,13 +7,16 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/weir-go/weir/console"
 )
 
 // Limits on files that a configuration names.
 const (
 	MaxCertBytes   = 1 << 20 // of certificates or a key
 	MaxSecretBytes = 4096    // of a token, or a header's value
-	MinTokenBytes  = 16
+	// MinTokenBytes are enough that nobody is locked out by others who try tokens.
+	MinTokenBytes = console.LongToken
 )
 
 // AdminToken reads the token of the admin listener; "" without one.
