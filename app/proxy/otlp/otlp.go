@@ -69,7 +69,7 @@ type Exporter struct {
 func Start(ctx context.Context, o Options) (*Exporter, error) {
 	said := newComplaints(o.Logger)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { said.failed("something", err) }))
-	otel.SetLogger(logr.FromSlogHandler(o.Logger.Handler()))
+	otel.SetLogger(logr.FromSlogHandler(discreet{o.Logger.Handler()}))
 	res, err := o.resource(ctx)
 	if err != nil {
 		o.Logger.Warn("not all is known that telemetry tells of the program", "error", err)
