@@ -125,6 +125,7 @@ func finite(l Limit) Limit {
 func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	t := Tick{Snapshot: now, Units: make(map[string]Point, len(now.Units)), Limits: make(map[string]Point, len(now.Limits))}
 	at := float64(now.At.UnixMilli()) / 1000
+	s.setBackLocked(at, between)
 	if s.seq++; len(s.times) == s.most {
 		s.times = append(s.times[:0], s.times[1:]...)
 	}
@@ -163,6 +164,19 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	s.total.add(r, s.most)
 	s.now = now
 	return t
+}
+
+// setBackLocked sees to it that times do not run back when the clock is set back:
+// what was before moves with it, and so is as long ago as it was. The clock ahead is
+// left alone, as it is after the machine has slept. s.mu must be held.
+func (s *sampler) setBackLocked(at float64, between time.Duration) {
+	if len(s.times) == 0 || at >= s.times[len(s.times)-1] {
+		return
+	}
+	by := at - between.Seconds() - s.times[len(s.times)-1]
+	for i := range s.times {
+		s.times[i] += by
+	}
 }
 
 // keep adds r to a series, a new one if g is nil.

@@ -263,3 +263,36 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// After the clock was set back no time of a chart is before another: what was before
+// is as long ago as it was.
+func TestC5_TheClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		at := time.Now()
+		tell := func(wall time.Time) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.now = console.Snapshot{At: wall, Units: []console.Unit{{Name: "rows"}}, Limits: []console.Limit{{Name: "db"}}}
+		}
+		tell(at)
+		c := newConsole(t, console.Options{Source: s, Interval: time.Second, History: time.Minute})
+		for i := 1; i <= 3; i++ {
+			tell(at.Add(time.Duration(i) * time.Second))
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		back := at.Add(-time.Hour)
+		tell(back)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		h := listen(t, serve(t, &http.Server{Handler: c}), "http://localhost/events").hello
+		base := float64(back.UnixMilli()) / 1000
+		want := []float64{base - 4, base - 3, base - 2, base - 1, base}
+		for what, got := range map[string]console.Column{"total": h.Total["t"], "rows": h.Units["rows"]["t"], "db": h.Limits["db"]["t"]} {
+			if !slices.Equal(got, want) {
+				t.Errorf("the times of %s are %v; want %v", what, got, want)
+			}
+		}
+	})
+}

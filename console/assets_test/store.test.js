@@ -23,6 +23,18 @@ test('series are trimmed to the history', () => {
   assert.equal(s.before().seconds, 10);
 });
 
+test('the clock set back makes no time run back', () => {
+  const s = new Store();
+  s.open({ ...hello(600), units: { a: { t: [2, 3], requests: [6, 7] } } });
+  s.tick({ snapshot: snapshot(-3600), total: { t: -3600, requests: 8 }, units: { a: { t: -3600, requests: 8 } }, limits: {} });
+  assert.deepEqual(s.total, { t: [-3603, -3602, -3601, -3600], requests: [5, 6, 7, 8] });
+  assert.deepEqual(s.series('a').t, [-3602, -3601, -3600]);
+  assert.equal(s.before().seconds, 0);
+  s.tick({ snapshot: snapshot(-3599), total: { t: -3599 }, units: {}, limits: {} });
+  assert.deepEqual(s.total.t, [-3603, -3602, -3601, -3600, -3599]);
+  assert.equal(s.before().seconds, 1);
+});
+
 test('units come and go', () => {
   const s = new Store();
   s.open(hello(600));

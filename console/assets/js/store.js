@@ -26,12 +26,23 @@ export class Store {
   }
 
   tick(tick) {
+    this.setBack(tick.total && tick.total.t);
     this.snapshot = tick.snapshot;
     this.recent.push(tick.snapshot);
     if (this.recent.length > shortWindow) this.recent.shift();
     push(this.total, tick.total || {}, this.most);
     advance(this.units, tick.units || {}, this.most);
     advance(this.limits, tick.limits || {}, this.most);
+  }
+
+  // When the clock is set back, times must not run back: what was before moves with
+  // it, as it does on the server, and so is as long ago as it was. What is made of
+  // the last snapshots begins anew.
+  setBack(t) {
+    const by = t - (this.interval || 1) - this.end();
+    if (!(t < this.end())) return;
+    for (const s of [this.total, ...this.units.values(), ...this.limits.values()]) s.t = s.t.map((x) => x + by);
+    this.recent = [];
   }
 
   unit(name) {
