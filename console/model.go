@@ -75,14 +75,16 @@ type Unit struct {
 	CallTime    inspect.Durations `json:"call_time"`
 }
 
-// Avoided are calls of the source that were not needed, by kind.
+// Avoided are requests that needed no call of the source, by kind: each is in one at
+// most. Those that were validated needed one, which sent no body, so they are not
+// among what is shown as avoided.
 type Avoided struct {
 	Hits      uint64 `json:"hits"`
 	Stale     uint64 `json:"stale"`
 	Negative  uint64 `json:"negative"`  // a remembered "not found"
 	Failures  uint64 `json:"failures"`  // a remembered failure
 	Joined    uint64 `json:"joined"`    // another's call answered
-	Validated uint64 `json:"validated"` // asked, and it held
+	Validated uint64 `json:"validated"` // asked, and it held: among the Calls too, or joined one
 	Fleet     uint64 `json:"fleet"`     // another instance's call answered
 }
 

@@ -227,8 +227,8 @@ func TestFleetStaleFromTheTierIsServedAndRefreshedOnce(t *testing.T) {
 				}
 				has(t, r, "Cache-Status", "weir; hit; ttl=-11")
 			}
-			if n := e.sites[k].handler.Stats().Fleet; k > 0 && n == 0 {
-				t.Errorf("instance %d has nothing from the fleet", k)
+			if st := e.sites[k].handler.Stats(); k > 0 && (st.Fleet == 0 || st.FleetStale != st.Fleet || st.Hits != 0) {
+				t.Errorf("instance %d: Stats = %+v; want answers of the fleet, and all of them stale", k, st)
 			}
 		}
 		time.Sleep(2 * time.Second)

@@ -3,6 +3,7 @@ package weirhttp
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/responses"
@@ -59,20 +60,21 @@ func (c *call) takeShared(f *flight) bool {
 			return false
 		}
 		c.receipt = Receipt{}
-		c.noteFleet(f)
+		c.noteFleet(f, &h.count.fleetStale)
 		c.serveStale(f.because)
 		return true
 	case !u.fresh && !u.swr:
 		return false
 	}
 	c.receipt = Receipt{TTL: u.TTL}
-	c.noteFleet(f)
 	o := OutcomeHit
-	if u.fresh {
-		h.count.hits.Add(1)
-	} else {
+	switch {
+	case !u.fresh:
 		o = OutcomeStale
 		h.count.stale.Add(1)
+		c.noteFleet(f, &h.count.fleetStale)
+	case !c.noteFleet(f, &h.count.fleetHits):
+		h.count.hits.Add(1)
 	}
 	h.fill(c.w.Header(), s, u.Standing)
 	if c.receipt.Detail != "" {
@@ -87,13 +89,15 @@ func (c *call) takeShared(f *flight) bool {
 // detailFleet is the detail of answers that another instance has fetched.
 const detailFleet = "fleet"
 
-// noteFleet notes that c's answer is another instance's, unless this one had it
-// already, and only has asked whether it holds.
-func (c *call) noteFleet(f *flight) {
-	if !f.own {
-		c.h.count.fleet.Add(1)
-		c.receipt.Detail = detailFleet
+// noteFleet notes in count that c's answer is another instance's, and reports true,
+// unless this one had it already, and only has asked whether it holds.
+func (c *call) noteFleet(f *flight, count *atomic.Uint64) bool {
+	if f.own {
+		return false
 	}
+	count.Add(1)
+	c.receipt.Detail = detailFleet
+	return true
 }
 
 // tellMore adds to the Cache-Status of a hit.

@@ -30,7 +30,7 @@ func TestFleetOneCallForAColdKey(t *testing.T) {
 				fetched++
 				continue
 			}
-			if st := s.handler.Stats(); st.Fleet != 64 || st.Hits != 64 || st.Failed != 0 {
+			if st := s.handler.Stats(); st.Fleet != 64 || st.FleetStale != 0 || st.Hits != 64 || st.Failed != 0 {
 				t.Errorf("Stats = %+v; want Fleet and Hits 64", st)
 			}
 		}

@@ -19,6 +19,8 @@ type Stats struct {
 	Joined    uint64 `json:"joined"`    // another's call answered
 	Validated uint64 `json:"validated"` // the origin was asked, and sent no body
 	Fleet     uint64 `json:"fleet"`     // of Hits and Stale, those that another instance had fetched
+	// FleetStale are those of Fleet that are of Stale; the rest of it is of Hits.
+	FleetStale uint64 `json:"fleet_stale"`
 
 	// StaleOnError are those of Stale that stand in place of an error: a call has
 	// failed, or was answered with a status of RFC 5861, here or in another
@@ -123,17 +125,21 @@ type counters struct {
 	requests, hits, stale, shed, joined, validated atomic.Uint64
 	calls, refreshes, failed, broken, abandoned    atomic.Uint64
 	released, left, lagged, door, refused, queued  atomic.Uint64
-	fleet, serverErrors, staleOnError              atomic.Uint64
-	waited                                         atomic.Int64 // ns
-	inFlight, waiting, streams                     atomic.Int64
+	fleetStale, serverErrors, staleOnError         atomic.Uint64
+	// fleetHits are not among hits, so that either only ever grows for who subtracts
+	// one of the Stats from the other.
+	fleetHits                  atomic.Uint64
+	waited                     atomic.Int64 // ns
+	inFlight, waiting, streams atomic.Int64
 }
 
 // Stats returns a snapshot.
 func (h *Handler) Stats() Stats {
 	c := &h.count
+	fleetHits, fleetStale := c.fleetHits.Load(), c.fleetStale.Load()
 	s := Stats{
-		Requests: c.requests.Load(), Hits: c.hits.Load(), Stale: c.stale.Load(), Shed: c.shed.Load(),
-		Joined: c.joined.Load(), Validated: c.validated.Load(), Fleet: c.fleet.Load(),
+		Requests: c.requests.Load(), Hits: c.hits.Load() + fleetHits, Stale: c.stale.Load(), Shed: c.shed.Load(),
+		Joined: c.joined.Load(), Validated: c.validated.Load(), Fleet: fleetHits + fleetStale, FleetStale: fleetStale,
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(),

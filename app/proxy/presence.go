@@ -54,7 +54,7 @@ func (p *proxy) instance() fleet.Instance {
 	for _, r := range p.gateway.Stats().Routes {
 		i.Counts["requests"] += r.Requests
 		i.Counts["calls"] += r.Calls
-		i.Counts["avoided"] += r.Hits + r.Stale + r.Joined + r.Validated
+		i.Counts["avoided"] += r.Hits + r.Stale + r.Joined
 		i.Counts["refused"] += r.Refused + r.Door
 	}
 	return i

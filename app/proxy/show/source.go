@@ -149,9 +149,10 @@ func flights(h *weirhttp.Handler, st weirhttp.Stats) []inspect.Flight {
 // unit is a route as a unit. What the gateway does not count is zero.
 func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) console.Unit {
 	st, took := all.Routes[name], all.Durations[name]
+	fleet := st.Fleet - st.FleetStale // fresh, and counted among the hits too
 	u := console.Unit{
 		Name: name, Kind: "route", Requests: st.Requests,
-		Avoided:      console.Avoided{Hits: st.Hits, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: st.Fleet},
+		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
 		Refused:      console.Refused{Limit: st.Refused, Door: st.Door},
 		Calls:        st.Calls,
 		Refreshes:    st.Refreshes,

@@ -54,7 +54,8 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	for _, v := range []any{&route, &up, &server, &cache, &tier} {
 		fill(reflect.ValueOf(v).Elem(), &n)
 	}
-	route.Flights = 0 // the flights themselves are not there
+	route.Flights = 0    // the flights themselves are not there
+	route.FleetStale = 1 // of those of the fleet
 	up.Limit.Kind, up.Limit.RefusedBy = "adaptive", map[string]uint64{"queue full": 3}
 	server.URL, server.Healthy = "http://10.0.0.1", true
 	up.Servers = []gateway.ServerStats{server}
@@ -81,7 +82,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	}
 	if want := (console.Unit{
 		Name: "b", Kind: "route", Limit: "shop", Requests: route.Requests,
-		Avoided: console.Avoided{Hits: route.Hits, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet},
+		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
 		Refused: console.Refused{Limit: route.Refused, Door: route.Door},
 		Calls:   route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
 		StaleOnError: route.StaleOnError, Running: route.InFlight, Waiting: route.Waiting, RequestTime: took.Requests,
