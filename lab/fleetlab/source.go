@@ -27,14 +27,17 @@ type Answer struct {
 //	POST /loads/KEY          how many calls for that key there were
 //	POST /holder/KEY         who calls for it now; empty: nobody
 //	POST /wait/DURATION      how long calls take from now on
+//	POST /hold/KEY           calls for that key do not end from now on
+//	POST /free/KEY           until now: then they take as long as others
 type Source struct {
 	begin func() (end func())
 
 	mu       sync.Mutex
-	wait     time.Duration     // guarded by mu
-	versions map[string]int64  // guarded by mu; of keys that were changed
-	loads    map[string]int    // guarded by mu
-	holders  map[string]string // guarded by mu; who called last, of the calls that run
+	wait     time.Duration            // guarded by mu
+	versions map[string]int64         // guarded by mu; of keys that were changed
+	loads    map[string]int           // guarded by mu
+	holders  map[string]string        // guarded by mu; who called last, of the calls that run
+	held     map[string]chan struct{} // guarded by mu; of keys whose calls do not end; closed when they may
 }
 
 // NewSource returns a Source whose calls take wait. Each call calls begin, and
@@ -43,6 +46,7 @@ func NewSource(wait time.Duration, begin func() (end func())) *Source {
 	return &Source{
 		begin: begin, wait: wait,
 		versions: make(map[string]int64), loads: make(map[string]int), holders: make(map[string]string),
+		held: make(map[string]chan struct{}),
 	}
 }
 
@@ -62,6 +66,10 @@ func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		fmt.Fprint(w, s.holders[key])
+	case "hold":
+		s.hold(key)
+	case "free":
+		s.free(key)
 	case "wait":
 		d, err := time.ParseDuration(key)
 		if err != nil {
@@ -84,7 +92,7 @@ func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
 	s.mu.Lock()
 	s.loads[key]++
 	s.holders[key] = by
-	wait, a := s.wait, Answer{Key: key, Version: s.versions[key] + 1}
+	wait, a, held := s.wait, Answer{Key: key, Version: s.versions[key] + 1}, s.held[key]
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -93,6 +101,13 @@ func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
 			delete(s.holders, key)
 		}
 	}()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
@@ -101,6 +116,23 @@ func (s *Source) load(w http.ResponseWriter, r *http.Request, key string) {
 		return
 	}
 	writeAnswer(w, a)
+}
+
+func (s *Source) hold(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[key] == nil {
+		s.held[key] = make(chan struct{})
+	}
+}
+
+func (s *Source) free(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if held := s.held[key]; held != nil {
+		close(held)
+		delete(s.held, key)
+	}
 }
 
 func (s *Source) change(key string) string {

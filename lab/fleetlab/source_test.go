@@ -1,6 +1,7 @@
 package fleetlab_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/lab/fleetlab"
@@ -74,6 +76,48 @@ func TestSourceAnswersWithWhatWasThere(t *testing.T) {
 	if a := <-loaded; a.Version != 1 {
 		t.Errorf("load = %+v; want version 1, as it began before the change", a)
 	}
+}
+
+// A call for a key that is held lasts until that is freed, or its caller has left;
+// others go on.
+func TestSourceHoldsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 100 * time.Millisecond
+		s := fleetlab.NewSource(wait, func() func() { return func() {} })
+		for range 2 { // once is enough
+			send(s, http.MethodPost, "/hold/k")
+		}
+		began := time.Now()
+		took := make(chan time.Duration)
+		go func() {
+			asked(t, s, "/load/k?by=me")
+			took <- time.Since(began)
+		}()
+		gone, leave := context.WithCancel(t.Context())
+		go func() {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/load/k?by=another", nil))
+			took <- time.Since(began)
+		}()
+		if asked(t, s, "/load/other?by=me"); time.Since(began) != wait {
+			t.Errorf("a call for another key took %v; want %v", time.Since(began), wait)
+		}
+		leave()
+		if d := <-took; d != wait {
+			t.Errorf("who left was told after %v; want %v", d, wait)
+		}
+		time.Sleep(time.Hour - wait)
+		for range 2 {
+			send(s, http.MethodPost, "/free/k")
+		}
+		if d := <-took; d != time.Hour+wait {
+			t.Errorf("the call that was held took %v; want %v", d, time.Hour+wait)
+		}
+		began = time.Now()
+		if asked(t, s, "/load/k?by=me"); time.Since(began) != wait {
+			t.Errorf("a call for the key that is free took %v; want %v", time.Since(began), wait)
+		}
+	})
 }
 
 // An Instance alone has a cache and flights, and no fleet.

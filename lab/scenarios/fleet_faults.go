@@ -84,10 +84,14 @@ func (c *chaos) inDark(ctx context.Context, values map[string]float64, most int)
 	return nil
 }
 
-// held sends a burst for a key and returns the instance that loads it, while it
-// does, and what to call for the burst's end.
+// held sends a burst for a key and returns the instance that loads it, and what to
+// call for the burst's end. The load does not end until the key is freed, however
+// busy the machine is with something else than the fault.
 func (c *chaos) held(ctx context.Context, key string) (holder *scenario.Server, wait func(), err error) {
 	var burst sync.WaitGroup
+	if _, err := c.fleet.order(ctx, "/hold/"+key); err != nil {
+		return nil, burst.Wait, err
+	}
 	burst.Go(func() { c.drive.burst(ctx, key, c.set.Burst) })
 	for limit := time.Now().Add(patience); time.Now().Before(limit); {
 		name, err := c.fleet.order(ctx, "/holder/"+key)
@@ -112,6 +116,9 @@ func holderKilled(ctx context.Context, c *chaos, values map[string]float64) erro
 		return err
 	}
 	killed := time.Now()
+	if _, err := c.fleet.order(ctx, "/free/killed"); err != nil {
+		return err
+	}
 	wait()
 	served := time.Since(killed)
 	c.drive.want("killed")
@@ -142,8 +149,14 @@ func holderStopped(ctx context.Context, c *chaos, values map[string]float64) err
 		return err
 	}
 	defer holder.Continue() //nolint:errcheck // it goes on already
+	if _, err := c.fleet.order(ctx, "/free/stopped"); err != nil {
+		return err
+	}
 	rest(ctx, chaosLease+3*chaosWait)
 	loads, err := c.loads(ctx, "stopped")
+	for limit := time.Now().Add(patience); loads < 2 && err == nil && time.Now().Before(limit); loads, err = c.loads(ctx, "stopped") {
+		rest(ctx, 10*time.Millisecond) // whose turn it is has not had it on a busy machine
+	}
 	if err != nil {
 		return err
 	}
