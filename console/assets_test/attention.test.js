@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { attention, attentionOf, quiet } from '../assets/js/attention.js';
+import { attention, attentionOf, calm, quiet } from '../assets/js/attention.js';
 
 const plain = (s) => s.replaceAll('\u202f', ' ');
 const fill = (values) => Object.fromEntries(Object.entries({ t: 1, ...values }).map(([k, v]) => [k, new Array(10).fill(v)]));
@@ -21,11 +21,32 @@ test('all is well', () => {
 });
 
 test('a source that fails, by what is served instead', () => {
-  assert.deepEqual(found({ requests: 100, calls: 100, failed: 97, stale_on_error: 50 }), ['bad checkout: 97.0 % of calls of the source fail; stale answers are served.']);
+  assert.deepEqual(found({ requests: 100, calls: 100, failed: 97, stale_on_error: 50 }), ['bad checkout: 97.0 % of calls of the source fail; stale answers are served instead, 50/s.']);
   assert.deepEqual(found({ requests: 100, calls: 100, failed: 100 }), ['bad checkout: all calls of the source fail; nothing stale is there to serve instead.']);
   assert.deepEqual(found({ requests: 100, calls: 100, failed: 10 }), ['warn checkout: 10 % of calls of the source fail; nothing stale is there to serve instead.']);
   assert.deepEqual(found({ requests: 100, calls: 1, failed: 0.1 }), [], 'one failure is no trend');
   assert.deepEqual(found({ requests: 100, calls: 10, stale_on_error: 2 }), ['warn checkout: stale answers are served in place of errors or long waits, 2/s.']);
+});
+
+test('a source that hardly anybody asks is judged by the last calls', () => {
+  const rare = (failed, calls) => attention({ interval: 1, total: { t: [] }, limits: new Map(), snapshot: { units: [{ name: 'night', kind: 'route' }] },
+    series: () => ({ t: new Array(100).fill(1), requests: calls, calls, failed }) }).map((f) => `${f.level} ${plain(f.text)}`);
+  const at = (...seconds) => new Array(100).fill(0).map((_, i) => (seconds.includes(99 - i) ? 1 : 0));
+  assert.deepEqual(rare(at(5, 20, 40), at(5, 20, 40)), ['bad all calls of the source failed in the last 60 s; nothing stale is there to serve instead.']);
+  assert.deepEqual(rare(at(20, 40), at(1, 2, 3, 20, 40)), [], 'two of five, and the last ones went well');
+  assert.deepEqual(rare(at(...new Array(30).keys()).map((v, i) => (i < 85 ? v : 0)), at(...new Array(30).keys())), [], 'it is well again since 15 s');
+  assert.deepEqual(rare(at(11, 13, 15, 17, 19), at(1, 3, 11, 13, 15, 17, 19)), ['bad 71 % of calls of the source failed in the last 20 s; nothing stale is there to serve instead.']);
+  assert.deepEqual(rare(at(70, 80), at(2, 70, 80)), [], 'longer ago than that');
+  assert.deepEqual(rare(at(5), at(5)), [], 'one failure is no trend');
+});
+
+test('a unit of which nothing is found is well, idle, or has a call that failed', () => {
+  const badge = (r, u = {}) => calm(u, { requests: 0, calls: 0, refused: 0, ...r }).badge;
+  assert.equal(badge({}), 'idle');
+  assert.equal(badge({}, { flights: 1 }), 'well');
+  assert.equal(badge({ requests: 1 }), 'well');
+  assert.equal(badge({ refused: 1 }), 'well');
+  assert.equal(badge({ requests: 1, calls: 1, failing: 1 }), 'a call failed');
 });
 
 test('refusals, stuck calls', () => {
@@ -45,18 +66,21 @@ test('servers, the fleet, the process, jobs', () => {
   const server = (url, ejected, healthy = true) => ({ upstream: 'shop', url, ejected, healthy });
   assert.deepEqual(found({}, { snapshot: { servers: [server('a', true), server('b', false)] } }), ['warn shop: 1 of 2 servers is ejected or fails its checks.']);
   assert.deepEqual(found({}, { snapshot: { servers: [server('a', true), server('b', false, false)] } }), ['bad shop: no server of this upstream is well: all 2 are ejected or fail their checks.']);
+  assert.deepEqual(found({}, { snapshot: { servers: [server('a', true)] } }), ['bad shop: no server of this upstream is well: its only one is ejected or fails its checks.']);
   assert.deepEqual(found({}, { snapshot: { tier: { open: true } } }), ['warn Fleet: the shared store does not answer: this instance goes alone until it does.']);
   assert.deepEqual(found({}, { snapshot: { process: { state: 'draining' } } }), ['warn Process: not ready: draining.']);
   assert.deepEqual(found({}, { snapshot: { queues: [{ name: 'mail', waiting: 3, running: 0, dead: 1, age_ns: 3e11 }] } }),
     ['warn Jobs: 3 jobs of mail wait, the oldest for 5 min, and none runs.', 'note Jobs: 1 job of mail is dead: tried as often as allowed, and kept for you to look at.']);
 });
 
-test('the worst comes first, and a unit has the findings of its limit', () => {
+test('the worst comes first, and a unit has the findings of its limit and its servers', () => {
   const all = attention(store({ requests: 100, calls: 100, failed: 97 }, {
     unit: { limit: 'db' }, snapshot: { tier: { open: true }, limits: [{ name: 'db', limit: 1, queued: 2 }] }, limits: { db: { queued: 2 } } }));
   assert.deepEqual(all.map((f) => f.level), ['bad', 'warn', 'warn']);
   assert.deepEqual(attentionOf(all, { name: 'checkout', limit: 'db' }).map((f) => f.badge), ['source failing', 'queue standing']);
   assert.deepEqual(attentionOf(all, { name: 'other' }), []);
+  const out = attention(store({}, { snapshot: { servers: [{ upstream: 'db', url: 'a', ejected: true, healthy: true }] } }));
+  assert.deepEqual(attentionOf(out, { name: 'checkout', limit: 'db' }).map((f) => f.badge), ['servers out']);
 });
 
 test('quiet is a program that nobody has asked', () => {

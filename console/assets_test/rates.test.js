@@ -16,7 +16,7 @@ test('the last value is one of the last points', () => {
 });
 
 test('what a unit does now', () => {
-  const now = r.now({ t: [1], requests: [100], hits: [70], joined: [20], calls: [10], refreshes: [2], failed: [5], refused: [3], stale_on_error: [1] });
+  const now = r.now({ t: [1], requests: [100], hits: [70], joined: [20], calls: [10], refreshes: [2], failed: [5], refused: [3], stale_on_error: [1] }, 10);
   assert.equal(now.avoided, 90);
   assert.equal(now.saved, 0.9);
   assert.equal(now.failing, 0.5);
@@ -24,15 +24,30 @@ test('what a unit does now', () => {
   assert.equal(now.of, 'call');
 });
 
+test('what was validated is an answer of its own, and no call that was avoided', () => {
+  const now = r.now({ t: [1], requests: [100], hits: [50], validated: [40], calls: [60], refreshes: [10] }, 10);
+  assert.equal(now.avoided, 50);
+  assert.equal(now.kinds.validated + r.own(now.calls, now.refreshes, now.kinds.validated) + now.avoided, 100);
+  assert.equal(r.own(1, 0, 5), 0, 'several share a call that validates');
+});
+
 test('a share of nothing is none', () => {
   assert.ok(Number.isNaN(r.share(0, 0)));
   assert.equal(r.share(3, 2), 1);
-  assert.ok(Number.isNaN(r.now({ t: [] }).saved));
+  assert.ok(Number.isNaN(r.now({ t: [] }, 10).saved));
 });
 
 test('requests are told of where they are timed, else calls', () => {
-  assert.deepEqual(r.quickness({ request_p50: [0.1], request_p99: [0.2], call_p50: [1], call_p99: [2] }), { of: 'request', p50: 0.1, p99: 0.2 });
-  assert.deepEqual(r.quickness({ request_p50: [null], request_p99: [null], call_p50: [1], call_p99: [2] }), { of: 'call', p50: 1, p99: 2 });
+  const series = { request_p50: [0.1], request_p99: [0.2], call_p50: [1], call_p99: [2] };
+  assert.equal(r.timed([{ kind: 'guard' }, { kind: 'route' }]), 'request');
+  assert.equal(r.timed([{ kind: 'guard' }]), 'call');
+  assert.deepEqual(r.quickness(series, 'request'), { of: 'request', p50: 0.1, p99: 0.2 });
+  assert.deepEqual(r.quickness(series, 'call'), { of: 'call', p50: 1, p99: 2 });
+  assert.ok(Number.isNaN(r.quickness({ call_p99: [2] }, 'request').p99), 'a route that nobody asks has none, not those of its calls');
+});
+
+test('now is ten seconds, of which there are two points at least', () => {
+  assert.deepEqual([1, 2, 30, undefined].map((interval) => r.pointsOf({ interval })), [10, 5, 2, 10]);
 });
 
 test('a counter that began anew has no negative rate', () => {
@@ -42,5 +57,5 @@ test('a counter that began anew has no negative rate', () => {
 });
 
 test('avoided since the start', () => {
-  assert.equal(r.avoidedSince({ hits: 1, stale: 2, negative: 3, failures: 4, joined: 5, validated: 6, fleet: 7 }), 28);
+  assert.equal(r.avoidedSince({ hits: 1, stale: 2, negative: 3, failures: 4, joined: 5, validated: 6, fleet: 7 }), 22, 'what was validated needed a call');
 });

@@ -28,7 +28,7 @@ export async function ask(path, { method = 'GET', body, signal } = {}) {
     });
   } catch (err) {
     if (err.name === 'AbortError') throw err;
-    throw new Refusal(0, 'weir does not answer. Nothing is known of what became of the request.');
+    throw new Refusal(0, 'weir does not answer.');
   }
   if (response.status === 401) {
     toLogin();

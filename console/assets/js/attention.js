@@ -1,36 +1,37 @@
 // What an operator should know first, in words. Rules over the last seconds; each
 // finding has a key that stays the same while it lasts, so that it is announced
 // once.
-import { now as rates, mean, last } from './rates.js';
+import { now as rates, pointsOf, mean, last } from './rates.js';
 import { percent, perSecond, many, age, nanos } from './format.js';
 
-const window = 10; // seconds
+const most = 6; // times what now is: a minute
+const few = 5; // calls: fewer of them say nothing
 const order = { bad: 0, warn: 1, note: 2 };
 
 // attention returns [{key, level, unit, badge, text}], the worst first.
 export function attention(store) {
   const s = store.snapshot;
   if (!s) return [];
-  const points = Math.max(2, Math.round(window / (store.interval || 1)));
+  const points = pointsOf(store);
   const found = [...processes(s), ...tiers(s), ...servers(s)];
-  for (const u of s.units || []) found.push(...unit(u, store.series(u.name), points));
+  for (const u of s.units || []) found.push(...unit(u, store.series(u.name), points, store.interval || 1));
   for (const l of s.limits || []) found.push(...limits(l, store.limits.get(l.name) || { t: [] }, points));
   for (const q of s.queues || []) found.push(...queues(q));
   return found.sort((a, b) => order[a.level] - order[b.level]);
 }
 
-// Those of one unit: its own, and those of its limiter.
+// Those of one unit: its own, and those of its limiter and its servers.
 export const attentionOf = (all, u) => all.filter((f) => f.unit === u.name || (f.limit && f.limit === u.limit));
 
-function unit(u, series, points) {
+function unit(u, series, points, interval) {
   const r = rates(series, points);
   const found = [];
   const say = (level, what, badge, text) => found.push({ key: u.name + '/' + what, level, unit: u.name, badge, text });
-  const failures = r.failed * points;
-  if (r.failing >= 0.5 && failures >= 2) {
-    say('bad', 'failing', 'source failing', `${shareOf(r.failing)} calls of the source fail; ${instead(r)}.`);
-  } else if (r.failing >= 0.05 && failures >= 3) {
-    say('warn', 'failing', 'calls fail', `${percent(r.failing)} of calls of the source fail; ${instead(r)}.`);
+  const f = failures(r, series, points, interval);
+  if (f.failing >= 0.5 && f.failures >= 2) {
+    say('bad', 'failing', 'source failing', `${shareOf(f.failing)} calls of the source ${f.when}; ${instead(f)}.`);
+  } else if (f.failing >= 0.05 && f.failures >= 3) {
+    say('warn', 'failing', 'calls fail', `${percent(f.failing)} of calls of the source ${f.when}; ${instead(f)}.`);
   } else if (r.staleOnError > 0) {
     say('warn', 'stale', 'stale on error', `stale answers are served in place of errors or long waits, ${perSecond(r.staleOnError)}.`);
   }
@@ -43,10 +44,29 @@ function unit(u, series, points) {
   return found;
 }
 
+// The failures of now. Where hardly anybody asks, as far back as there are some calls:
+// a source that is asked every ten seconds may be down as well.
+function failures(r, series, points, interval) {
+  const length = (series.t || []).length;
+  let n = points;
+  while (r.calls * Math.min(n, length) < few && n < points * most) {
+    n += points;
+    r = rates(series, n);
+  }
+  return { ...r, failures: r.failed * Math.min(n, length), when: n === points ? 'fail' : 'failed in the last ' + age(n * interval) };
+}
+
+// The badge of a unit of which nothing is found. r are its rates.
+export function calm(u, r) {
+  if (r.failing >= 0.05) return { level: 'warn', badge: 'a call failed' };
+  const busy = r.requests > 0 || r.calls > 0 || r.refused > 0 || u.flights > 0 || u.running > 0;
+  return busy ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' };
+}
+
 const shareOf = (x) => (x >= 0.9995 ? 'all' : percent(x) + ' of');
 
 function instead(r) {
-  if (r.staleOnError > 0) return 'stale answers are served';
+  if (r.staleOnError > 0) return `stale answers are served instead, ${perSecond(r.staleOnError)}`;
   return 'nothing stale is there to serve instead';
 }
 
@@ -77,8 +97,8 @@ function servers(s) {
     const out = all.filter((v) => v.ejected || !v.healthy).length;
     if (!out) continue;
     const every = out === all.length;
-    found.push({ key: upstream + '/servers', level: every ? 'bad' : 'warn', subject: upstream, badge: 'servers out',
-      text: every ? `no server of this upstream is well: all ${all.length} are ejected or fail their checks.`
+    found.push({ key: upstream + '/servers', level: every ? 'bad' : 'warn', limit: upstream, subject: upstream, badge: 'servers out',
+      text: every ? `no server of this upstream is well: ${all.length === 1 ? 'its only one is ejected or fails its checks' : `all ${all.length} are ejected or fail their checks`}.`
         : `${out} of ${all.length} servers ${out === 1 ? 'is ejected or fails its checks' : 'are ejected or fail their checks'}.` });
   }
   return found;

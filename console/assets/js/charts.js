@@ -1,14 +1,14 @@
 // The charts that the overview and the pages of units have in common.
 import { Chart } from './chart.js';
-import { kinds } from './rates.js';
+import { kinds, own } from './rates.js';
 import { rate, duration, axisDurations, si } from './format.js';
 
 const column = (s, name) => s[name] || new Array(s.t.length).fill(null);
 
-// Calls that somebody waited for: refreshes answer nobody.
 function waited(s) {
   const refreshes = column(s, 'refreshes');
-  return column(s, 'calls').map((v, i) => (v === null ? null : Math.max(0, v - (refreshes[i] || 0))));
+  const validated = column(s, 'validated');
+  return column(s, 'calls').map((v, i) => (v === null ? null : own(v, refreshes[i] || 0, validated[i] || 0)));
 }
 
 export const answered = () => new Chart({

@@ -96,8 +96,8 @@ export class Explain {
         { name: 'bytes', head: 'Body', num: true, cell: (s) => bytes(s.bytes) },
         { name: 'age', head: 'Age', num: true, cell: (s) => s.age },
         { name: 'ttl', head: 'Fresh for', num: true, cell: (s) => (String(s.ttl).startsWith('-') ? 'stale for ' + String(s.ttl).slice(1) : s.ttl) },
-        { name: 'vary', head: 'Varies by', cell: (s) => (s.vary || []).join(', ') || 'nothing' },
-        { name: 'tags', head: 'Tags', cell: (s) => (s.tags || []).join(', ') || 'none', wrap: false },
+        { name: 'vary', head: 'Varies by', loose: true, cell: (s) => (s.vary || []).join(', ') || 'nothing' },
+        { name: 'tags', head: 'Tags', loose: true, cell: (s) => (s.tags || []).join(', ') || 'none' },
       ],
     });
     table.draw(all.map((s, n) => ({ ...s, n })));

@@ -2,7 +2,7 @@
 import { h, panel, text, attr, each } from './dom.js';
 import { bars } from './parts.js';
 import { kinds, share, difference } from './rates.js';
-import { count, percent, nanos, si, rate } from './format.js';
+import { count, percent, nanos, si, rate, none } from './format.js';
 
 // Names and values. items are [name, value, note, key].
 function facts(dl, items) {
@@ -67,7 +67,7 @@ export class LimitFacts {
       ['Limit', si(Math.floor(l.limit * 10) / 10), l.kind === 'rate' ? 'a second' : 'at once', 'limit'],
       ['In use', count(l.in_use), '', 'in_use'],
       ['Queued', count(l.queued), '', 'queued'],
-      ['A call takes', nanos(l.held_ns), 'in the mean'],
+      ['A call takes', l.held_ns > 0 ? nanos(l.held_ns) : none, 'in the mean'],
     ];
     if (l.kind === 'adaptive') {
       items.push(['Latency', nanos(l.latency_ns), 'of the last window'], ['Baseline', nanos(l.baseline_ns), 'with room to spare']);

@@ -6,6 +6,7 @@ import { ask } from './api.js';
 import { count, age, between, instant, many, none, words } from './format.js';
 
 const pause = 3000;
+const usual = ['requests', 'avoided', 'calls', 'refused']; // counts, in the order of other pages
 const late = 15; // seconds without a word, from when an instance is marked
 
 export class Fleet {
@@ -16,7 +17,7 @@ export class Fleet {
     this.sum = h('p.sub');
     this.problem = h('p.result', { 'data-level': 'bad', role: 'status', hidden: true });
     this.table = h('div');
-    this.instances = panel('Instances', 'as they have announced themselves', this.problem, this.table);
+    this.instances = panel('Instances', 'as they announce themselves; counts are since the start of each', this.problem, this.table);
     this.state = h('p');
     this.tier = h('dl.facts.notes.gap');
     this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.tier);
@@ -36,13 +37,15 @@ export class Fleet {
       f = { instances: this.last || [], error: err.message };
     }
     this.last = f.instances;
+    attr(this.table, 'hidden', Boolean(f.error) && !f.instances.length); // "none" would be an answer
     attr(this.problem, 'hidden', !f.error);
     text(this.problem, f.error ? 'Who belongs to the fleet is not known now: ' + f.error : '');
     this.drawInstances(f);
   }
 
   drawInstances(f) {
-    const names = [...new Set(f.instances.flatMap((i) => Object.keys(i.counts || {})))].sort().slice(0, 6);
+    const told = new Set(f.instances.flatMap((i) => Object.keys(i.counts || {})));
+    const names = [...usual.filter((n) => told.delete(n)), ...[...told].sort()].slice(0, 6);
     if (this.names !== names.join()) {
       this.names = names.join();
       this.list = instances(names);
@@ -84,13 +87,16 @@ function instances(names) {
     caption: 'Instances', key: (i) => i.id, sort: 'name', nothing: 'None has announced itself.', columns: [
       { name: 'name', head: 'Name', sort: (i) => i.name, make: (td) => { td.a = h('span'); td.b = h('span'); td.append(td.a, ' ', td.b); },
         draw: (td, i) => { text(td.a, i.name || i.id); swap(td.b, String(i.self), () => (i.self ? [h('span.badge', { 'data-level': 'plain' }, 'this one')] : [])); } },
-      { name: 'address', head: 'Address', sort: (i) => i.address || null, cell: (i) => i.address || none },
+      { name: 'address', head: 'Address', sort: (i) => i.address || null, make: (td) => { td.b = h('span'); td.append(td.b); }, draw: (td, i) => swap(td.b, i.address || none, () => [place(i.address)]) },
       { name: 'version', head: 'Version', sort: (i) => i.version || null, cell: (i) => i.version || none },
       { name: 'up', head: 'Up', num: true, sort: (i) => -Date.parse(i.started), cell: (i) => (instant(i.started) ? age(between(i.started, now())) : none) },
       { name: 'seen', head: 'Last seen', num: true, sort: (i) => -Date.parse(i.seen), cell: (i) => ago(between(i.seen, now())), tone: (i) => (between(i.seen, now()) > late ? 'minds' : '') },
-      ...names.map((n) => ({ name: n, head: n.replaceAll('_', ' '), num: true, roomy: true, sort: (i) => (i.counts || {})[n], cell: (i) => count((i.counts || {})[n]) })),
+      ...names.map((n) => ({ name: n, head: n.charAt(0).toUpperCase() + n.slice(1).replaceAll('_', ' '), num: true, roomy: true, sort: (i) => (i.counts || {})[n], cell: (i) => count((i.counts || {})[n]) })),
     ],
   });
 }
+
+// An address is what another program has written: only one of a page is a link.
+const place = (address) => (/^https?:\/\//.test(address || '') ? h('a', { href: address }, address) : address || none);
 
 const ago = (s) => (s < 1.5 ? 'now' : age(s) + ' ago');

@@ -12,19 +12,20 @@ import { duration, percent } from './format.js';
 const pause = 4000;
 const units = 4; // that are asked
 const rows = 5;
+const nothing = 'No key is hot: nothing was loaded lately.';
 
 export class Hurting {
   constructor(app) {
     this.app = app;
     const shown = app.store.hello.features.keys;
     this.table = new Table({
-      caption: 'Keys that cost the most', key: (k) => k.unit + ' ' + k.key, nothing: 'No key is hot: nothing was loaded lately.', columns: [
+      caption: 'Keys that cost the most', key: (k) => k.unit + ' ' + k.key, nothing, columns: [
         { name: 'key', head: shown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.append(td.key); },
           draw: (td, k) => { text(td.key, k.key); attr(td.key, 'title', k.key); } },
-        { name: 'unit', head: 'Of', make: (td) => { td.a = h('a'); td.append(td.a); }, draw: (td, k) => { text(td.a, k.unit); td.a.href = link('hot', k.unit); } },
         { name: 'rate', head: 'Load time/s', num: true, says: 'how long loads of it take in each second', cell: (k) => duration(k.rate) },
-        { name: 'share', head: 'Of its unit', num: true, cell: (k) => percent(k.share) },
+        { name: 'share', head: 'Share', num: true, says: 'of the load time of its route or Guard', cell: (k) => percent(k.share) },
         { name: 'bar', head: h('span.unseen', null, 'Share as a bar'), roomy: true, draw: (td, k) => meter(td, k.share, true) },
+        { name: 'unit', head: 'Of', make: (td) => { td.a = h('a'); td.append(td.a); }, draw: (td, k) => { text(td.a, k.unit); td.a.href = link('hot', k.unit); } },
       ],
     });
     this.el = panel('Keys that cost the most', 'time of their loads in a second', this.table.el);
@@ -45,6 +46,7 @@ export class Hurting {
   }
 
   async load(signal) {
+    let wrong = '';
     const lists = await Promise.all(this.busiest().map(async (unit) => {
       try {
         const hot = await ask(`api/hot?unit=${part(unit)}&n=${rows}`, { signal });
@@ -52,9 +54,12 @@ export class Hurting {
         return (hot.by_load_time || []).map((k) => ({ ...k, unit }));
       } catch (err) {
         if (err.name === 'AbortError') throw err;
-        return []; // the bar says that the connection is lost
+        wrong = err.message;
+        return [];
       }
     }));
+    text(this.table.none, wrong ? 'It cannot be read: ' + wrong : nothing);
+    if (wrong && this.table.rows.length) return; // what was read last stays
     this.table.draw(lists.flat().sort((a, b) => b.rate - a.rate).slice(0, rows));
   }
 

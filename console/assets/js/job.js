@@ -101,7 +101,8 @@ export class Job {
       const done = await ask(this.path(verb), { method: 'POST' });
       this.said(`Job ${j.id} of ${j.queue} was ${done.did || (verb === 'retry' ? 'queued again' : 'cancelled')}.`, 'good');
     } catch (err) {
-      this.said(`Job ${j.id} was not ${verb === 'retry' ? 'queued again' : 'cancelled'}: ${err.message}`, 'bad');
+      const not = err.status === 0 ? 'Nobody knows whether it was' : 'It was not';
+      this.said(`${not} ${verb === 'retry' ? 'queued again' : 'cancelled'}, job ${j.id} of ${j.queue}: ${err.message}`, 'bad');
     }
     this.busy = '';
     if (this.poll) this.poll.now();

@@ -96,8 +96,8 @@ function queues() {
     caption: 'Queues', key: (q) => q.name, sort: 'name', nothing: 'No queue has been used yet.', columns: [
       { name: 'name', head: 'Queue', sort: (q) => q.name, cell: (q) => q.name },
       { name: 'waiting', head: 'Waiting', num: true, sort: (q) => q.waiting, cell: (q) => count(q.waiting), tone: (q) => (q.waiting ? '' : 'zero') },
-      { name: 'age', head: 'Oldest waits', num: true, sort: (q) => q.age_ns, cell: (q) => (q.waiting && q.age_ns ? nanos(q.age_ns) : none) },
-      { name: 'running', head: 'Running', num: true, sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
+      { name: 'age', head: 'Oldest', says: 'how long the oldest of them has waited', num: true, sort: (q) => q.age_ns, cell: (q) => (q.waiting && q.age_ns ? nanos(q.age_ns) : none) },
+      { name: 'running', head: 'Taken', num: true, says: 'by a worker: they run, or wait for their next attempt', sort: (q) => q.running, cell: (q) => count(q.running), tone: (q) => (q.running ? '' : 'zero') },
       { name: 'dead', head: 'Dead', num: true, says: 'tried as often as allowed', sort: (q) => q.dead, cell: (q) => count(q.dead), tone: (q) => (q.dead ? 'hurts' : 'zero') },
       { name: 'done', head: 'Done', num: true, roomy: true, says: 'by this instance, since its start', sort: (q) => q.done, cell: (q) => count(q.done) },
       { name: 'failed', head: 'Failed', num: true, roomy: true, says: 'attempts of this instance, since its start', sort: (q) => q.failed, cell: (q) => count(q.failed), tone: (q) => (q.failed ? '' : 'zero') },

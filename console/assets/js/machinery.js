@@ -36,7 +36,7 @@ export class Servers {
     this.table = new Table({ caption: 'Servers', key: (r) => r.s.upstream + ' ' + r.s.url, columns: [
       { name: 'url', head: 'Server', make: (td) => { td.a = h('span'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
         draw: (td, r) => { text(td.a, r.s.url); text(td.kind, r.s.upstream); } },
-      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s), { level: 'good', badge: 'well' }) },
+      { name: 'state', head: 'State', draw: (td, r) => badges(td, wrongs(r.s, r.failing), r.d.calls > 0 || r.s.in_flight > 0 ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' }) },
       { name: 'flight', head: 'In flight', num: true, cell: (r) => count(r.s.in_flight) },
       { name: 'calls', head: 'Calls/s', num: true, cell: (r) => rate(r.d.calls) },
       { name: 'failed', head: 'Failed', num: true, cell: (r) => percent(r.failing), tone: (r) => (r.failing >= 0.5 ? 'hurts' : r.failing > 0 ? 'minds' : 'zero') },
@@ -56,10 +56,11 @@ export class Servers {
   }
 }
 
-function wrongs(s) {
+function wrongs(s, failing) {
   const out = [];
   if (s.ejected) out.push({ level: 'bad', badge: 'ejected', text: 'It failed too often, and gets no calls for a while.' });
   if (!s.healthy) out.push({ level: 'bad', badge: 'unhealthy', text: 'Its health check fails.' });
+  if (!out.length && failing >= 0.5) out.push({ level: 'bad', badge: 'failing', text: 'Most of its calls get no answer.' });
   return out;
 }
 

@@ -12,8 +12,8 @@ export class Numbers {
     const hero = h('section.tile.hero.live', { 'aria-label': 'Calls of the source avoided' },
       h('p.name', null, 'Calls of the source avoided'), this.big, this.note, this.mix.el);
     this.tiles = {
-      requests: new Tile('Requests', 'joined', { says: 'asked of weir; the mean of the last 5 seconds' }),
-      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; the mean of the last 5 seconds' }),
+      requests: new Tile('Requests', 'joined', { says: 'asked of weir; the mean of the last 10 seconds' }),
+      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; the mean of the last 10 seconds' }),
       refused: new Tile('Refused', 'refused', { says: 'turned away by a limit, at the door, or because calls are stuck' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source; timeouts and panics too' }),
       times: new Tile('p50 / p99', 'p99', { pair: true }),
@@ -39,13 +39,18 @@ export class Numbers {
 
   drawSaved(r, avoided, calls) {
     text(this.big, percent(r.saved));
-    let words = 'Nobody asks.';
-    if (r.calls >= 0.01 && r.requests > r.calls) words = `One call for ${si(r.requests / r.calls)} requests, now.`;
-    else if (r.calls >= 0.01) words = 'Each request makes a call, now.';
-    else if (r.requests > 0) words = 'No call of the source, now.';
-    text(this.note, words + (avoided + calls > 0 ? ` ${percent(share(avoided, avoided + calls))} since the start.` : ''));
+    text(this.note, inWords(r) + (avoided + calls > 0 ? ` ${percent(share(avoided, avoided + calls))} since the start.` : ''));
     this.mix.draw(r);
   }
+}
+
+// What is saved, as one would tell it. Who was refused has got no answer that could
+// have been saved.
+function inWords(r) {
+  if (r.calls < 0.01) return r.requests > 0 ? 'No call of the source, now.' : 'Nobody asks.';
+  if (r.saved < 0.03) return 'Each request makes a call, now.';
+  const each = si((r.requests - r.refused) / r.calls);
+  return each === '1' ? 'About one call for each request, now.' : `One call for ${each} requests, now.`;
 }
 
 export const refusals = (refused) => refused.limit + refused.door + refused.stuck;

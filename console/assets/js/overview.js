@@ -7,7 +7,7 @@ import { Units } from './units.js';
 import { Limits, Servers, Stores } from './machinery.js';
 import { answered, saved, troubles, times } from './charts.js';
 import { quiet } from './attention.js';
-import { now } from './rates.js';
+import { now, pointsOf, timed } from './rates.js';
 
 export class Overview {
   constructor(app) {
@@ -32,7 +32,7 @@ export class Overview {
   draw() {
     const { store, seconds } = this.app;
     const total = store.total;
-    const r = now(total);
+    const r = now(total, pointsOf(store), timed(store.snapshot.units));
     const idle = quiet(store);
     this.banners.draw(this.app.found, idle);
     this.drawEmpty(store, idle);
@@ -45,7 +45,8 @@ export class Overview {
     this.stores.draw(store);
   }
 
-  // Requests may be timed only later, with the first route: then it is another chart.
+  // A reload may bring the first route, whose requests are timed: then it is another
+  // chart.
   addTimes(of) {
     if (this.of) this.charts.pop().destroy();
     this.of = of;

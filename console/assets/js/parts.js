@@ -2,7 +2,7 @@
 import { h, text, attr, swap, each } from './dom.js';
 import { link } from './router.js';
 import { spark } from './spark.js';
-import { kinds, share } from './rates.js';
+import { kinds, share, own } from './rates.js';
 import { percent, rate } from './format.js';
 
 const signs = { bad: 'Act', warn: 'Watch', note: 'Note', good: 'Well' };
@@ -13,13 +13,15 @@ export class Banners {
   constructor(well) {
     this.well = well;
     this.list = h('ul.banners');
-    this.more = h('p.more-banners', { hidden: true });
+    this.most = most;
+    this.more = h('button.quiet.more-banners', { type: 'button', hidden: true, onclick: () => this.toggle() });
     this.el = h('section.live', { 'aria-label': 'What needs attention' }, this.list, this.more);
   }
 
   // quiet says that nothing happens, so that nothing can be well.
   draw(found, quiet) {
-    const shown = found.slice(0, most);
+    this.found = found;
+    const shown = found.slice(0, this.most);
     const items = shown.length ? shown : this.well && !quiet ? [{ key: 'well', level: 'good', text: this.well }] : [];
     each(this.list, items, (f) => f.key, (f) => this.make(f), (li, f) => {
       attr(li, 'data-level', f.level);
@@ -28,7 +30,13 @@ export class Banners {
     });
     attr(this.list, 'hidden', items.length === 0);
     attr(this.more, 'hidden', found.length <= most);
-    text(this.more, `And ${found.length - most} more, marked in the table.`);
+    text(this.more, this.most === most ? `Show ${found.length - most} more` : 'Show the worst only');
+    attr(this.more, 'aria-expanded', String(this.most !== most));
+  }
+
+  toggle() {
+    this.most = this.most === most ? Infinity : most;
+    this.draw(this.found);
   }
 
   make(f) {
@@ -75,8 +83,7 @@ export class Mix {
   }
 
   draw(r) {
-    const own = Math.max(0, r.calls - r.refreshes);
-    const all = [...kinds.map((k) => ({ ...k, value: r.kinds[k.name] })), { name: 'own', label: 'Own call', color: '--c-calls', value: own }, { name: 'refused', label: 'Refused', color: '--c-refused', value: r.refused }];
+    const all = [...kinds.map((k) => ({ ...k, value: r.kinds[k.name] })), { name: 'own', label: 'Own call', color: '--c-calls', value: own(r.calls, r.refreshes, r.kinds.validated) }, { name: 'refused', label: 'Refused', color: '--c-refused', value: r.refused }];
     const sum = all.reduce((s, k) => s + k.value, 0);
     bars(this.bar, this.key, all.filter((k) => k.value > sum / 2000), sum, (k) => percent(share(k.value, sum)), (k) => `${k.says || ''} ${rate(k.value)}/s`);
   }

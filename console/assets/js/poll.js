@@ -1,5 +1,6 @@
 // Asks again and again, one at a time, until it is stopped; never while nobody
-// looks.
+// looks, and not again while idle says so. What is asked for the first time, or at
+// once, is what somebody waits for, and is asked all the same.
 
 // ask(signal) is awaited before the pause begins. What is asked anew at once takes
 // the place of what is under way, whose answer is not waited for any more. An error
@@ -8,26 +9,26 @@ export function poll(milliseconds, ask, idle = () => false) {
   let stopped = false;
   let request = null;
   let timer = 0;
-  const run = async () => {
+  const run = async (wanted) => {
     clearTimeout(timer);
     if (request) request.abort();
     const mine = new AbortController();
     request = mine;
     try {
-      if (!document.hidden && !idle()) await ask(mine.signal);
+      if (!document.hidden && (wanted || !idle())) await ask(mine.signal);
     } catch (err) {
       if (err.name !== 'AbortError') throw err;
     } finally {
-      if (request === mine && !stopped) timer = setTimeout(run, milliseconds);
+      if (request === mine && !stopped) timer = setTimeout(() => run(false), milliseconds);
     }
   };
-  run();
+  run(true);
   return {
     stop() {
       stopped = true;
       clearTimeout(timer);
       request.abort();
     },
-    now: run,
+    now: () => run(true),
   };
 }

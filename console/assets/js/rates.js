@@ -7,7 +7,7 @@ export const kinds = [
   { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'a remembered “not found”' },
   { name: 'failures', label: 'Known failing', color: '--c-failures', says: 'a remembered failure' },
   { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was in the air already' },
-  { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source said that what is stored still holds' },
+  { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source was asked, and said that what is stored still holds', asked: true },
   { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the answer' },
 ];
 
@@ -37,29 +37,42 @@ export function last(column, n = 10) {
 const orZero = (x) => (Number.isFinite(x) ? x : 0);
 export const share = (part, all) => (all > 0 ? Math.min(1, part / all) : NaN);
 
-// What a unit does now: the means of the last n seconds.
-export function now(series, n = 5) {
+// How long "now" is, in seconds: everything on a page is of the same time, or its
+// numbers would contradict each other.
+const present = 10;
+export const pointsOf = (store) => Math.max(2, Math.round(present / (store.interval || 1)));
+
+// What a unit does now: the means of the last n points. of says what is timed, as
+// quickness does.
+export function now(series, n, of) {
   const m = (name) => orZero(mean(series[name], n));
   const r = { requests: m('requests'), calls: m('calls'), refreshes: m('refreshes'), failed: m('failed'),
     refused: m('refused'), staleOnError: m('stale_on_error'), avoided: 0, kinds: {} };
   for (const k of kinds) {
     r.kinds[k.name] = m(k.name);
-    r.avoided += r.kinds[k.name];
+    if (!k.asked) r.avoided += r.kinds[k.name];
   }
   r.saved = share(r.avoided, r.avoided + r.calls);
   r.failing = share(r.failed, r.calls);
   r.refusing = share(r.refused, Math.max(r.requests, r.refused));
-  return { ...r, ...quickness(series, n) };
+  return { ...r, ...quickness(series, of) };
 }
 
-// Quantiles of requests, or, where those are not timed, of calls of the source.
-export function quickness(series, n = 5) {
-  const of = series.request_p99 && series.request_p99.some((x) => x !== null) ? 'request' : 'call';
-  return { of, p50: last(series[of + '_p50'], n * 2), p99: last(series[of + '_p99'], n * 2) };
+// What is timed of these units: the requests of routes, and where there are only
+// Guards, whose hits are not timed, calls of the source.
+export const timed = (units) => ((units || []).some((u) => u.kind === 'route') ? 'request' : 'call');
+
+// The last quantiles of that.
+export function quickness(series, of = 'call') {
+  return { of, p50: last(series[of + '_p50']), p99: last(series[of + '_p99']) };
 }
 
 // How many calls of the source were avoided since the start.
-export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (avoided[k.name] || 0), 0);
+export const avoidedSince = (avoided) => kinds.reduce((sum, k) => sum + (k.asked ? 0 : avoided[k.name] || 0), 0);
+
+// Calls that answered somebody with what they brought: refreshes answer nobody, and
+// those that were validated have a kind of their own.
+export const own = (calls, refreshes, validated) => Math.max(0, calls - refreshes - validated);
 
 // Rates of counters, by what two snapshots n seconds apart say of each.
 export function difference(now, then, seconds) {

@@ -1,8 +1,9 @@
 // A table whose rows stay while their numbers change, sorted as the reader wants.
 import { h, text, attr, each } from './dom.js';
 
-// columns: [{name, head, num, roomy, says, sort(row), cell(row): text, make(td),
-// draw(td, row), tone(row)}]. The first is the row's header. caption is its name.
+// columns: [{name, head, num, roomy, wrap, loose, says, sort(row), cell(row): text,
+// make(td), draw(td, row), tone(row)}]. A cell that may wrap takes what is left of the
+// row and cuts its text; a loose one has it in several lines. The first is the row's header. caption is its name.
 export class Table {
   constructor({ caption, columns, key, sort, nothing }) {
     this.columns = columns;
@@ -53,7 +54,7 @@ export class Table {
 
   row() {
     const cells = this.columns.map((c, i) => {
-      const td = h((i ? 'td' : 'th') + (c.num ? '.num' : '') + (c.roomy ? '.roomy' : '') + (c.wrap ? '.wrap' : ''), i ? null : { scope: 'row' });
+      const td = h((i ? 'td' : 'th') + (c.num ? '.num' : '') + (c.roomy ? '.roomy' : '') + (c.wrap ? '.wrap' : c.loose ? '.loose' : ''), i ? null : { scope: 'row' });
       if (c.make) c.make(td);
       return td;
     });

@@ -5,8 +5,8 @@ import { Numbers } from './numbers.js';
 import { Flights } from './flights.js';
 import { Counts, Entries, LimitFacts } from './facts.js';
 import { answered, saved, troubles, times, limit, fixedLimit } from './charts.js';
-import { attentionOf } from './attention.js';
-import { now } from './rates.js';
+import { attentionOf, calm } from './attention.js';
+import { now, pointsOf, timed } from './rates.js';
 import { link } from './router.js';
 import { poll } from './poll.js';
 import { ask, part } from './api.js';
@@ -18,12 +18,12 @@ export class Unit {
     this.app = app;
     this.name = name;
     this.title = name;
-    this.state = h('span');
+    this.state = h('span.live');
     this.kind = h('span.sub');
     this.banners = new Banners();
     this.numbers = new Numbers();
     this.charts = [answered(), saved(), troubles()];
-    this.grid = h('div.two', null, this.charts.map((c) => c.el));
+    this.grid = h('div.two.even', null, this.charts.map((c) => c.el));
     this.flights = new Flights(app.store.hello.features.keys);
     this.counts = new Counts();
     this.entries = new Entries();
@@ -34,10 +34,11 @@ export class Unit {
     this.el = h('div', null, h('div.page-head', null, h('a', { href: link('overview') }, 'Overview'), h('span.sub', { 'aria-hidden': 'true' }, '/'),
       h('h1', null, name), this.kind, this.state, h('span.grow'),
       h('a', { href: link('hot', name) }, 'Hot keys')), this.none, this.body);
-    this.poll = poll(pause, (signal) => this.load(signal), () => app.resting || !app.store.unit(name));
+    this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);
   }
 
   async load(signal) {
+    if (!this.app.store.unit(this.name)) return;
     try {
       const d = await ask('api/units/' + part(this.name), { signal });
       this.detail = d;
@@ -56,10 +57,10 @@ export class Unit {
     attr(this.body, 'hidden', !u);
     if (!u) return;
     const series = store.series(this.name);
-    const r = now(series);
+    const r = now(series, pointsOf(store), timed([u]));
     const mine = attentionOf(found, u);
     text(this.kind, u.kind);
-    badges(this.state, mine, r.requests > 0 || r.calls > 0 ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' });
+    badges(this.state, mine, calm(u, r));
     this.banners.draw(mine);
     this.numbers.draw(r, series, seconds, store, (x) => x.name === this.name);
     const l = u.limit && (store.snapshot.limits || []).find((x) => x.name === u.limit);

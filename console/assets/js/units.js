@@ -4,8 +4,8 @@ import { Table } from './table.js';
 import { badges } from './parts.js';
 import { spark } from './spark.js';
 import { link } from './router.js';
-import { attentionOf } from './attention.js';
-import { now } from './rates.js';
+import { attentionOf, calm } from './attention.js';
+import { now, pointsOf, timed } from './rates.js';
 import { rate, percent, duration, count, none } from './format.js';
 
 const weight = { bad: 3, warn: 2, note: 1 };
@@ -28,7 +28,7 @@ export class Units {
     this.el.hidden = !units.length;
     this.table.draw(units.filter((u) => u.name.toLowerCase().includes(wanted)).map((unit) => {
       const series = store.series(unit.name);
-      return { unit, r: now(series), found: attentionOf(found, unit), series, range: seconds / store.interval };
+      return { unit, r: now(series, pointsOf(store), timed([unit])), found: attentionOf(found, unit), series, range: seconds / store.interval };
     }));
   }
 }
@@ -38,20 +38,22 @@ function columns() {
     make: (td) => { td.line = spark(colour); td.append(td.line); },
     draw: (td, r) => td.line.draw((r.series[name] || []).slice(-r.range)),
   });
-  const loud = (x, f, level) => (x === 0 ? 'zero' : f ? level : '');
+  const loud = (x) => (x === 0 ? 'zero' : '');
+  // As loud as what is said of it.
+  const bad = (x, r, what) => (x === 0 ? 'zero' : r.found.some((f) => f.level === 'bad' && f.key === r.unit.name + '/' + what) ? 'hurts' : 'minds');
   return [
     { name: 'name', head: 'Name', sort: (r) => r.unit.name,
       make: (td) => { td.a = h('a'); td.kind = h('span.sub-name'); td.append(td.a, td.kind); },
       draw: (td, r) => { text(td.a, r.unit.name); td.a.href = link('unit', r.unit.name); text(td.kind, r.unit.kind); } },
     { name: 'state', head: 'State', sort: (r) => -Math.max(0, ...r.found.map((f) => weight[f.level])),
-      draw: (td, r) => badges(td, r.found, r.r.requests > 0 || r.r.calls > 0 ? { level: 'good', badge: 'well' } : { level: 'plain', badge: 'idle' }) },
+      draw: (td, r) => badges(td, r.found, calm(r.unit, r.r)) },
     { name: 'requests', head: 'Requests/s', num: true, sort: (r) => r.r.requests, cell: (r) => rate(r.r.requests), tone: (r) => loud(r.r.requests) },
     { name: 'requests-line', head: h('span.unseen', null, 'Requests over time'), roomy: true, ...graph('requests', 'joined') },
     { name: 'saved', head: 'Avoided', num: true, says: 'share of calls of the source that were not needed', sort: (r) => r.r.saved, cell: (r) => percent(r.r.saved) },
     { name: 'calls', head: 'Calls/s', num: true, says: 'of the source, refreshes too', sort: (r) => r.r.calls, cell: (r) => rate(r.r.calls), tone: (r) => loud(r.r.calls) },
     { name: 'calls-line', head: h('span.unseen', null, 'Calls over time'), roomy: true, ...graph('calls', 'calls') },
-    { name: 'failed', head: 'Failed/s', num: true, says: 'calls of the source', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => loud(r.r.failed, true, r.r.failing >= 0.5 ? 'hurts' : 'minds') },
-    { name: 'refused', head: 'Refused/s', num: true, sort: (r) => r.r.refused, cell: (r) => rate(r.r.refused), tone: (r) => loud(r.r.refused, true, r.r.refusing >= 0.1 ? 'hurts' : 'minds') },
+    { name: 'failed', head: 'Failed/s', num: true, says: 'calls of the source', sort: (r) => r.r.failed, cell: (r) => rate(r.r.failed), tone: (r) => bad(r.r.failed, r, 'failing') },
+    { name: 'refused', head: 'Refused/s', num: true, sort: (r) => r.r.refused, cell: (r) => rate(r.r.refused), tone: (r) => bad(r.r.refused, r, 'refused') },
     { name: 'p99', head: 'p99', num: true, says: 'of requests; of calls of the source where those are not timed', sort: (r) => r.r.p99,
       cell: (r) => (Number.isFinite(r.r.p99) ? duration(r.r.p99) : none) },
     { name: 'flights', head: 'In the air', num: true, says: 'calls that newcomers could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
