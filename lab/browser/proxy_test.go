@@ -38,14 +38,16 @@ type house struct {
 	public  string // URL
 	admin   string // URL
 	broken  atomic.Bool
-	calls   atomic.Int64 // of the service
-	stopped chan struct{}
+	calls   atomic.Int64  // of the service
+	left    chan struct{} // gets one for each call of /reports/slow, when it was given up
+	process *os.Process
+	stopped chan struct{} // closed when the process has ended
 }
 
 // open starts a house. token is the console's, empty for none.
 func open(t *testing.T, token string) *house {
 	t.Helper()
-	s := &house{t: t, stopped: make(chan struct{})}
+	s := &house{t: t, left: make(chan struct{}, 100), stopped: make(chan struct{})}
 	service := httptest.NewServer(s)
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
@@ -78,6 +80,7 @@ jobs: {dir: '%s'}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	s.process = cmd.Process
 	lines := make(chan string, 1)
 	var all strings.Builder // the goroutine's, until it is done
 	go func() {             // ends with the process
@@ -121,11 +124,29 @@ jobs: {dir: '%s'}
 	return s
 }
 
+// end ends weir, and waits until it has.
+func (s *house) end() {
+	s.t.Helper()
+	if err := s.process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.stopped:
+	case <-time.After(30 * time.Second):
+		s.t.Fatal("weir has not ended within 30 s of SIGTERM")
+	}
+}
+
 // ServeHTTP is the service.
 func (s *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls.Add(1)
 	if s.broken.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if r.URL.Path == "/reports/slow" {
+		<-r.Context().Done()
+		s.left <- struct{}{}
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=2, stale-while-revalidate=2, stale-if-error=600")

@@ -1,0 +1,113 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/lab/browser"
+)
+
+// submit makes a job of a request, and returns its ID.
+func (s *house) submit(method, path string) string {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.public+path, nil)
+	must(s.t, err)
+	r.Header.Set("Prefer", "respond-async")
+	resp, err := http.DefaultClient.Do(r)
+	must(s.t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		s.t.Fatalf("%s %s: %s; want 202", method, path, resp.Status)
+	}
+	at := resp.Header.Get("Location")
+	return at[strings.LastIndex(at, "/")+1:]
+}
+
+// listed says that the list has one job, in that state.
+func listed(state string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("td .badge")].map(b => b.innerText).join() == %q`, state)
+}
+
+const asks = `document.querySelector("dialog[open]")`
+
+// act opens the only job of the list and presses the button that does something to
+// it: once for a no, by the keyboard, and once for a yes. It wants to be told what
+// became of the job.
+func (s *house) act(p *browser.Page, id, button, did string) {
+	s.t.Helper()
+	must(s.t, p.Click(`button.job`), p.Until(fmt.Sprintf(`document.querySelector(".actions button").innerText == %q`, button)),
+		p.Click(`.actions button`), p.Until(asks+` && `+asks+`.innerText.includes(`+fmt.Sprintf("%q", id)+`)`),
+		p.Type("\x1b"), p.Until("!"+asks))
+	if told, err := browser.Eval[bool](p, `!!document.querySelector(".result")`); told || err != nil {
+		s.t.Errorf("after a no the page says that something was done: %v, %v", told, err)
+	}
+	must(s.t, p.Click(`.actions button`), p.Until(asks), p.Click(`dialog[open] button[value=yes]`),
+		p.Until(fmt.Sprintf(`[...document.querySelectorAll(".result")].some(r => r.innerText.includes(%q) && r.innerText.includes(%q))`, id, did)))
+}
+
+// A dead job is retried: the page asks, does nothing after a no, and after a yes
+// says what it did; then the list has the job as done.
+func TestConsoleRetriesAJob(t *testing.T) {
+	s := open(t, "")
+	s.broken.Store(true)
+	id := s.submit(http.MethodPost, "/reports/2026") // a POST is not tried twice
+	p := s.tab(chromium(t), browser.View{Width: 1000, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(listed("dead")))
+	s.broken.Store(false)
+	before := s.calls.Load()
+	s.act(p, id, "Retry it", "was queued again")
+	must(t, p.Until(listed("done")), p.Until(`!document.querySelector(".actions button")`))
+	if n := s.calls.Load() - before; n != 1 {
+		t.Errorf("%d calls of the service; want one, for the yes and not for the no", n)
+	}
+	s.quiet(p)
+}
+
+// A running job is cancelled likewise, and its call of the service is given up.
+func TestConsoleCancelsAJob(t *testing.T) {
+	s := open(t, "")
+	id := s.submit(http.MethodGet, "/reports/slow")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800, Dark: true})
+	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(listed("running")))
+	s.act(p, id, "Cancel it", "was cancelled")
+	must(t, p.Until(listed("cancelled")), p.Until(`document.querySelector(".actions button").innerText == "Retry it"`))
+	select {
+	case <-s.left:
+	case <-time.After(30 * time.Second):
+		t.Error("30 s after the cancel the service still works on the job")
+	}
+	s.quiet(p)
+}
+
+// A request is explained: what would become of it, and what is stored for its URL;
+// nobody is asked for that. What is no header is said to be none.
+func TestConsoleExplains(t *testing.T) {
+	s := open(t, "")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/explain"), p.Until(`document.querySelector("#paste")`))
+	explain := func(url, headers string) {
+		t.Helper()
+		must(t, p.Fill(`#paste`, fmt.Sprintf("curl '%s' -H 'Accept: text/html' --frobnicate", url)),
+			p.Until(fmt.Sprintf(`document.querySelector("#url").value == %q && document.querySelector("#headers").value == "Accept: text/html"`, url)),
+			p.Until(`document.body.innerText.includes("left out: --frobnicate")`), p.Fill(`#headers`, headers), p.Click(`form button[type=submit]`))
+	}
+	explain(s.public+"/pages/1?secret=swordfish", "Accept: text/html")
+	must(t, p.Until(`document.querySelector(".verdict").innerText.includes("It makes a call of the source, which others may join.")`),
+		p.Until(`document.body.innerText.includes("route pages") && document.body.innerText.includes("Nothing is stored.")`))
+	if n := s.calls.Load(); n != 0 {
+		t.Errorf("%d calls of the service; want none, as nobody is asked", n)
+	}
+	s.visit(30) // of which one is for that page; it may be stale when it is explained
+	calls := s.calls.Load()
+	explain(s.public+"/pages/1?secret=swordfish", "Accept: text/html")
+	must(t, p.Until(`document.body.innerText.includes("1 variant") && document.querySelector(".steps li")`))
+	if n := s.calls.Load() - calls; n != 0 {
+		t.Errorf("%d calls of the service for an explanation; want none", n)
+	}
+	explain(s.public+"/pages/1", "no header")
+	must(t, p.Until(`document.querySelector("[role=alert].result").innerText == "This is no header: no header"`))
+	s.quiet(p)
+}

@@ -1,0 +1,71 @@
+package browser_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/lab/browser"
+)
+
+// The page of a route whose service fails says so, without being loaded anew, and
+// what is served instead; so does the overview, and both take it back.
+func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
+	s := open(t, "")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/unit/pages"))
+	defer s.busy()()
+	const head = `document.querySelector(".page-head").innerText`
+	must(t, p.Until(head+`.includes("well") && !document.querySelector(".banner")`))
+	s.broken.Store(true)
+	must(t, p.Until(head+`.includes("source failing")`),
+		p.Until(`/calls of the source fail; stale answers are served instead/.test(document.querySelector(".banner[data-level=bad]").innerText)`))
+	must(t, p.Goto(s.admin+"/console/#/"), p.Until(`document.querySelector(".banner[data-level=bad] a").innerText == "pages"`),
+		p.Until(`document.querySelector("td .badge[data-level=bad]").innerText == "source failing"`))
+	s.broken.Store(false)
+	must(t, p.Until(`!document.querySelector(".banner[data-level=bad]")`))
+	s.quiet(p)
+}
+
+// When weir itself is gone every page says so, also one that is opened only then:
+// it has no good word that is not faded, shows no list that could be taken for an
+// empty one, and still fits a narrow screen.
+func TestConsoleSaysThatWeirIsGone(t *testing.T) {
+	s := open(t, "")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	s.visit(20)
+	must(t, p.Goto(s.admin+"/console/#/unit/pages"), p.Until(`document.querySelector(".badge[data-level=good]")`))
+	s.end()
+	must(t, p.Until(`document.querySelector("#lost:not([hidden])") && document.querySelector(".bar").innerText.includes("No connection")`))
+	for _, page := range pages {
+		must(t, p.Goto(s.admin+"/console/"+page), p.Until(`document.querySelector("main h1")`))
+		for what, expression := range map[string]string{
+			"is wider than the window": `document.documentElement.scrollWidth > innerWidth`,
+			"has a good word":          `[...document.querySelectorAll("main .badge[data-level=good]")].some(e => !e.closest(".live"))`,
+		} {
+			if wrong, err := browser.Eval[bool](p, expression); wrong || err != nil {
+				t.Errorf("%s %s: %v, %v", page, what, wrong, err)
+			}
+		}
+	}
+	for page, says := range map[string]string{
+		"#/":     "It cannot be read: weir does not answer.",
+		"#/hot":  "Hot keys cannot be read.",
+		"#/jobs": "The jobs cannot be read: weir does not answer.",
+	} {
+		must(t, p.Goto(s.admin+"/console/"+page), p.Until(`document.querySelector("main").innerText.includes("`+says+`")`))
+	}
+	for _, said := range p.Messages() {
+		if !strings.Contains(said, "Failed to load resource: net::ERR_") {
+			t.Errorf("the browser's console has %q; want only that nobody answers", said)
+		}
+	}
+}
+
+// An address that names no page is said to be none.
+func TestConsoleHasNoSuchPage(t *testing.T) {
+	s := open(t, "")
+	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
+	must(t, p.Goto(s.admin+"/console/#/dashboards"), p.Until(`document.querySelector("main h1").innerText == "No such page"`),
+		p.Click(`main a`), p.Until(`document.title.startsWith("Overview")`))
+	s.quiet(p)
+}
