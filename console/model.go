@@ -46,8 +46,8 @@ type Unit struct {
 	//
 	// Failed are calls that returned an error, timeouts and panics too. Those of a
 	// route are calls without an answer, those that were answered with a status of
-	// 500 or more, and those that broke off in the middle of an answer; one that was
-	// answered with 500 and broke off is two of them.
+	// 500 or more, and those that broke off in the middle of another answer. What was
+	// cut off since nobody waited any more is in Abandoned instead.
 	Requests uint64  `json:"requests"`
 	Avoided  Avoided `json:"avoided"`
 	Refused  Refused `json:"refused"`

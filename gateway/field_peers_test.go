@@ -385,7 +385,7 @@ func TestField_WhoLeavesInTheMiddleHarmsNobody(t *testing.T) {
 		s.until("all have the head", func() bool { return s.stats().Joined == 20 })
 		close(leave)
 		leavers.Wait()
-		s.until("the leavers are gone", func() bool { return s.stats().Left == 6 })
+		s.until("the leavers are gone", func() bool { return s.stats().LeftMidway == 6 })
 		close(last)
 		s.all(replies(), 200, "first, last")
 		if n := g.calls.Load(); n != 1 {

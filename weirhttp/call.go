@@ -27,6 +27,8 @@ type call struct {
 	due     bool              // what is stored is fresh, and has to be checked
 	demand  admit.Demand
 	receipt Receipt
+	counted bool // what has become of it
+	fleet   bool // by what another instance has fetched
 	// rounds is how often it has waited for an answer that it may not have.
 	rounds  int
 	late    bool          // it has joined after the head
@@ -65,9 +67,11 @@ func (c *call) look() bool {
 	c.stale, c.due = s, use.due
 	switch {
 	case use.fresh:
+		c.counted = true // by hit
 		c.h.hit(c.w, c.r, c.q, c.key, s, use)
 		return true
 	case use.swr:
+		c.counted = true // by staleHit
 		c.h.staleHit(c.w, c.r, c.q, c.key, s, use)
 		return true
 	}
@@ -264,7 +268,7 @@ const statusLeft = 499
 func (c *call) gone() {
 	ctx := c.r.Context()
 	err := context.Cause(ctx)
-	c.h.count.left.Add(1)
+	c.counts(&c.h.count.left)
 	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
 		if !isTimeout(err) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -302,7 +306,7 @@ func (c *call) fail(err error) {
 		}
 	}
 	if refused {
-		h.count.refused.Add(1)
+		c.counts(&h.count.refused)
 		h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
 	}
 	c.answer(err)

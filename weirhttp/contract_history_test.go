@@ -39,6 +39,7 @@ type world struct {
 	mu       sync.Mutex
 	rng      *rand.Rand       // guarded by mu
 	versions [historyKeys]int // guarded by mu; what the origin has
+	failed   uint64           // guarded by mu; its answers of 500 and above, and those that it broke off
 	// settled[k] is the version of which it was acknowledged that nothing older
 	// is served. Guarded by mu.
 	settled [historyKeys]int
@@ -99,11 +100,13 @@ func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 	body := fmt.Sprintf("%d|%s|%s|%d|%s|end", k, variant, user, version, strings.Repeat("x", w.draw(6000)))
 	switch w.draw(12) {
 	case 0:
+		w.fails()
 		h.Del("Etag")
 		h.Set("Cache-Control", "no-store")
 		rw.WriteHeader(http.StatusServiceUnavailable)
 		return
 	case 1:
+		w.fails()
 		panic(http.ErrAbortHandler)
 	case 2, 3, 4:
 		half := w.draw(len(body))
@@ -111,6 +114,7 @@ func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 		rw.(http.Flusher).Flush()
 		time.Sleep(time.Duration(w.draw(30)) * time.Millisecond)
 		if w.draw(3) == 0 {
+			w.fails()
 			panic(http.ErrAbortHandler)
 		}
 		if r.Context().Err() != nil {
@@ -120,6 +124,12 @@ func (w *world) origin(rw http.ResponseWriter, r *http.Request) {
 	default:
 		_, _ = io.WriteString(rw, body)
 	}
+}
+
+func (w *world) fails() {
+	w.mu.Lock()
+	w.failed++
+	w.mu.Unlock()
 }
 
 // client does a few things one after another.
@@ -239,18 +249,29 @@ func (w *world) run() {
 	}
 	clients.Wait()
 	time.Sleep(10 * time.Second)
+	var failed, abandoned uint64
 	for i, s := range w.sites {
 		s.client.CloseIdleConnections()
 		synctest.Wait()
 		if got := s.peak.Load(); got > historyCap {
 			w.t.Errorf("seed %d: %d calls at once; want at most %d", w.seed, got, historyCap)
 		}
-		if got := s.handler.Stats(); got.InFlight != 0 || got.Waiting != 0 || got.Streams != 0 {
+		got := s.handler.Stats()
+		if got.InFlight != 0 || got.Waiting != 0 || got.Streams != 0 {
 			w.t.Errorf("seed %d: at the end %+v", w.seed, got)
 		}
+		if got.Requests != uint64(s.came.Load()) || got.Ended() != got.Requests || got.Calls != uint64(s.calls.Load()) {
+			w.t.Errorf("seed %d: %d requests came and %d calls were made; the Stats count %d, what became of them adds up to %d, and %d: %+v",
+				w.seed, s.came.Load(), s.calls.Load(), got.Requests, got.Ended(), got.Calls, got)
+		}
+		failed += got.Failed + got.Broken + got.ServerErrors
+		abandoned += got.Abandoned
 		if got := w.caches[i].Stats(); got.Reserved != 0 {
 			w.t.Errorf("seed %d: Reserved = %d at the end; want 0", w.seed, got.Reserved)
 		}
+	}
+	if failed > w.failed || w.failed > failed+abandoned {
+		w.t.Errorf("seed %d: %d calls went wrong at the origin; the Stats blame it for %d, and have %d that were abandoned", w.seed, w.failed, failed, abandoned)
 	}
 }
 

@@ -149,6 +149,7 @@ func (c *call) answer(err error) {
 	}
 	c.receipt.Err = err
 	if t, ok := c.w.(interface{ takeError(error) }); ok { // a Transport returns it
+		c.became(o)
 		c.receipt.Outcome = o
 		t.takeError(err)
 		return

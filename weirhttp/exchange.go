@@ -20,6 +20,9 @@ import (
 // of its own: the handler may not look at its context.
 func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseFunc, late func(error)) (err error) {
 	h.count.calls.Add(1)
+	if s.leg.info.Background {
+		h.count.refreshes.Add(1)
+	}
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
 	r = s.leg.begin(r)

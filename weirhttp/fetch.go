@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -72,7 +73,9 @@ func (f *flight) late(err error) {
 	f.errand.late(err)
 	f.lose()
 	if f.fail(err) {
-		f.group.handler.failed(f.req, err)
+		if !errors.Is(err, ErrAbandoned) { // which leave has counted
+			f.group.handler.failed(f.req, err)
+		}
 		return
 	}
 	<-f.headed // it may be judged at the moment
@@ -226,7 +229,12 @@ func (t *fetch) finish(err error) {
 		return
 	}
 	if err != nil && f.err == nil {
-		h.count.broken.Add(1)
+		switch {
+		case errors.Is(err, stream.ErrNobody):
+			f.unread()
+		case !errors.Is(err, ErrAbandoned): // which leave has counted
+			h.broke(t.status)
+		}
 		f.detach() // or a newcomer would join what is lost
 	}
 	f.settle()

@@ -3,7 +3,6 @@ package weirhttp
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/responses"
@@ -60,21 +59,17 @@ func (c *call) takeShared(f *flight) bool {
 			return false
 		}
 		c.receipt = Receipt{}
-		c.noteFleet(f, &h.count.fleetStale)
+		c.noteFleet(f)
 		c.serveStale(f.because)
 		return true
 	case !u.fresh && !u.swr:
 		return false
 	}
 	c.receipt = Receipt{TTL: u.TTL}
+	c.noteFleet(f)
 	o := OutcomeHit
-	switch {
-	case !u.fresh:
+	if !u.fresh {
 		o = OutcomeStale
-		h.count.stale.Add(1)
-		c.noteFleet(f, &h.count.fleetStale)
-	case !c.noteFleet(f, &h.count.fleetHits):
-		h.count.hits.Add(1)
 	}
 	h.fill(c.w.Header(), s, u.Standing)
 	if c.receipt.Detail != "" {
@@ -89,15 +84,13 @@ func (c *call) takeShared(f *flight) bool {
 // detailFleet is the detail of answers that another instance has fetched.
 const detailFleet = "fleet"
 
-// noteFleet notes in count that c's answer is another instance's, and reports true,
-// unless this one had it already, and only has asked whether it holds.
-func (c *call) noteFleet(f *flight, count *atomic.Uint64) bool {
-	if f.own {
-		return false
+// noteFleet notes that c's answer is another instance's, unless this one had it
+// already, and only has asked whether it holds.
+func (c *call) noteFleet(f *flight) {
+	if !f.own {
+		c.fleet = true
+		c.receipt.Detail = detailFleet
 	}
-	count.Add(1)
-	c.receipt.Detail = detailFleet
-	return true
 }
 
 // tellMore adds to the Cache-Status of a hit.

@@ -162,6 +162,19 @@ func (f *flight) leave() {
 	}
 }
 
+// unread counts f as abandoned, unless leave has: the last reader has gone, and
+// perhaps not left yet.
+func (f *flight) unread() {
+	h := f.group.handler
+	h.cache.mu.Lock()
+	lost := f.lost
+	f.over = true
+	h.cache.mu.Unlock()
+	if !lost {
+		h.count.abandoned.Add(1)
+	}
+}
+
 // goesOnLocked reports whether f runs to its end though nobody waits for it: if
 // the Options say so, and once there is a head only for what will be stored.
 // Cache.mu must be held.

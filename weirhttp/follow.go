@@ -44,7 +44,6 @@ func (c *call) follow(f *flight, w *waiter) {
 		c.receipt = Receipt{}
 	case f.shared != nil:
 	case f.valid != nil:
-		h.count.validated.Add(1)
 		c.serveStored(f.valid, OutcomeValidated)
 	default:
 		defer reader.Close()
@@ -124,7 +123,6 @@ func (c *call) deliver(f *flight, r *stream.Reader) {
 	outcome := OutcomeMiss
 	if c.receipt.Collapsed {
 		outcome = OutcomeJoined
-		c.h.count.joined.Add(1)
 	}
 	if (c.q.Range || c.q.Conditional) && f.resp.Status == http.StatusOK && c.r.Method == http.MethodGet {
 		c.deliverPart(f, r, outcome)
@@ -208,23 +206,41 @@ func (c *call) deliverPart(f *flight, r *stream.Reader, outcome Outcome) {
 // errClient is that the client does not take its answer.
 type errClient struct{ error }
 
+// isLost reports whether err, of a write to a client, says that it does not take its
+// answer, rather than that what was written is none.
+func isLost(err error) bool {
+	return err != nil && !errors.Is(err, http.ErrContentLength) && !errors.Is(err, http.ErrBodyNotAllowed) && !errors.Is(err, http.ErrHijacked)
+}
+
 // brokenBy ends an answer that cannot be completed.
 func (c *call) brokenBy(err error) {
 	if errors.As(err, new(errClient)) || c.r.Context().Err() != nil {
-		c.h.count.left.Add(1)
+		c.h.count.leftMidway.Add(1)
 	} else if errors.Is(err, stream.ErrLagged) {
 		c.h.count.lagged.Add(1)
 	}
 	c.broken(err)
 }
 
-// cutOff counts an answer of c's own call that broke off: because of the
-// client, or of the handler.
-func (c *call) cutOff() {
-	if c.r.Context().Err() != nil {
-		c.h.count.left.Add(1)
+// cutOff counts an answer of c's own call, with that status, that broke off:
+// because of the client, or of the handler. lost: the client does not take it. That
+// may be known before the server ends the request.
+func (c *call) cutOff(status int, lost bool) {
+	if lost || c.r.Context().Err() != nil {
+		c.h.count.leftMidway.Add(1)
+		c.h.count.abandoned.Add(1)
 	} else {
-		c.h.count.broken.Add(1)
+		c.h.broke(status)
+	}
+}
+
+// noAnswer counts c's own call that has brought none: because of the client, or of
+// the handler.
+func (c *call) noAnswer(err error) {
+	if c.r.Context().Err() != nil {
+		c.h.count.abandoned.Add(1)
+	} else {
+		c.h.failed(c.r, err)
 	}
 }
 

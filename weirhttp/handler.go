@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coalesce "github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/responses"
@@ -163,8 +164,13 @@ func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	c.run()
 }
 
-// over counts the time that c has taken, which came then.
+// over counts the time that c has taken, which came then, and c itself if nothing
+// has become of it: the next handler has called runtime.Goexit.
 func (c *call) over(came time.Time) {
+	if !c.counted {
+		c.noAnswer(coalesce.ErrGoexit)
+		c.became(OutcomeFailed)
+	}
 	if !c.endless {
 		c.h.requests.Record(time.Since(came))
 	}
@@ -267,7 +273,7 @@ func (h *Handler) event(e Event) {
 	}
 }
 
-// failed counts a call that has brought no answer.
+// failed counts a call that has brought no answer to somebody who waited for it.
 func (h *Handler) failed(r *http.Request, err error) {
 	h.count.failed.Add(1)
 	h.event(Event{Kind: EventFailed, Request: r, Err: err})
@@ -278,6 +284,14 @@ func (h *Handler) failed(r *http.Request, err error) {
 func (h *Handler) answered(status int) {
 	if status >= 500 {
 		h.count.serverErrors.Add(1)
+	}
+}
+
+// broke counts a call whose answer, with that status, broke off although somebody
+// wanted it. Of an error it is known already that it is one.
+func (h *Handler) broke(status int) {
+	if status < 500 {
+		h.count.broken.Add(1)
 	}
 }
 

@@ -23,6 +23,7 @@ type site struct {
 	calls   atomic.Int64 // of the origin
 	peak    atomic.Int64 // most at once
 	running atomic.Int64
+	came    atomic.Int64 // to the Handler
 	client  *http.Client
 }
 
@@ -60,7 +61,10 @@ func open(t *testing.T, p protocol, o weirhttp.Options, origin http.HandlerFunc)
 		t.Fatal(err)
 	}
 	s.handler = h
-	s.client = dialled(t, p, h)
+	s.client = dialled(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.came.Add(1)
+		h.ServeHTTP(w, r)
+	}))
 	return s
 }
 

@@ -155,6 +155,8 @@ type observation struct {
 	leg     leg
 	err     error // with which the answer has ended
 	endless bool
+	counted bool // what has become of it
+	lost    bool // the client does not take the answer
 }
 
 var _ exchange.Sink = (*observation)(nil)
@@ -202,6 +204,7 @@ func (o *observation) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		o.status = status
+		o.counts(&o.h.count.missed)
 		o.leg.head(status)
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
@@ -247,7 +250,9 @@ func (o *observation) Write(p []byte) (int, error) {
 	}
 	_, _ = o.sum.Write(p)
 	o.size += int64(len(p))
-	return o.ResponseWriter.Write(p)
+	n, err := o.ResponseWriter.Write(p)
+	o.lost = o.lost || isLost(err)
+	return n, err
 }
 
 // Hijack is [http.Hijacker]. What is said on the connection is not looked at.
@@ -255,6 +260,7 @@ func (o *observation) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(o.ResponseWriter).Hijack()
 	if err == nil && o.status == 0 {
 		o.status = http.StatusSwitchingProtocols
+		o.counts(&o.h.count.missed)
 		o.leg.head(o.status)
 		o.endless = true
 		if o.leads != nil {
@@ -281,13 +287,46 @@ func (o *observation) Fail(err error) {
 		return
 	}
 	o.failed = err
-	o.h.failed(o.r, err)
+	o.without(err)
 	if o.r.Context().Err() == nil {
 		name := ""
 		if o.h.o.Gateway {
 			name = o.h.name
 		}
 		answerTo(err, false, o.h.o.Gateway).write(o.ResponseWriter, o.r, name)
+	}
+}
+
+// counts is of call.
+func (o *observation) counts(in *atomic.Uint64) {
+	if !o.counted {
+		o.counted = true
+		in.Add(1)
+	}
+}
+
+// without counts that there is no answer.
+func (o *observation) without(err error) {
+	if o.r.Context().Err() != nil {
+		o.counts(&o.h.count.left)
+		o.h.count.abandoned.Add(1)
+		return
+	}
+	o.counts(&o.h.count.unanswered)
+	o.h.failed(o.r, err)
+}
+
+// cutOff counts that the handler has panicked, or has ended its goroutine.
+func (o *observation) cutOff() {
+	switch n := &o.h.count; {
+	case o.failed != nil: // it has said so
+	case o.status == 0:
+		o.without(errBroken)
+	case o.lost || o.r.Context().Err() != nil:
+		n.leftMidway.Add(1)
+		n.abandoned.Add(1)
+	default:
+		o.h.broke(o.status)
 	}
 }
 
@@ -298,6 +337,8 @@ func (o *observation) CloseDelimited() { o.fin = true }
 func (o *observation) end(returned bool) {
 	if returned {
 		o.err = o.failed
+	} else {
+		o.cutOff()
 	}
 	if returned && o.status == 0 && o.failed == nil {
 		o.WriteHeader(http.StatusOK)

@@ -90,6 +90,7 @@ type passage struct {
 	idle   *time.Timer // bounds the time without progress after it, nil without
 	status int         // of the final answer
 	err    error       // of Fail
+	lost   bool        // the client does not take the answer
 	leg    leg
 	final  error       // with which the answer has ended
 	headed atomic.Bool // the head has been written
@@ -173,7 +174,9 @@ func (p *passage) Write(b []byte) (int, error) {
 		p.idle.Stop() // the time that the client takes
 		defer p.moved()
 	}
-	return p.ResponseWriter.Write(b)
+	n, err := p.ResponseWriter.Write(b)
+	p.lost = p.lost || isLost(err)
+	return n, err
 }
 
 // Hijack is [http.Hijacker]. What is said on the connection is not looked at.
@@ -242,10 +245,10 @@ func (p *passage) end(err error) {
 		p.WriteHeader(http.StatusOK)
 	case err == nil:
 	case p.status == 0:
-		p.h.failed(p.r, err)
+		p.c.noAnswer(err)
 		p.c.fail(err)
 	default:
-		p.c.cutOff()
+		p.c.cutOff(p.status, p.lost)
 		p.c.broken(err)
 	}
 }

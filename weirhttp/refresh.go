@@ -68,7 +68,6 @@ func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 		prepare(f)
 	}
 	h.cache.mu.Unlock()
-	h.count.refreshes.Add(1)
 	get := *c.r
 	get.Method = http.MethodGet // it may be a HEAD
 	f.start(&get)

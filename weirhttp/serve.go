@@ -183,7 +183,6 @@ func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 // serveStale answers c with what is stored, though it is stale, because of err.
 func (c *call) serveStale(err error) {
 	st := c.standing()
-	c.h.count.stale.Add(1)
 	c.h.count.staleOnError.Add(1)
 	c.h.event(Event{Kind: EventStale, Request: c.r, Err: err})
 	c.receipt.Err, c.receipt.TTL = err, st.TTL

@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -137,8 +138,10 @@ func (s *solo) data(p []byte) error {
 			s.forget() // over the limit
 		}
 	}
-	_, err := s.c.w.Write(p)
-	return err
+	if _, err := s.c.w.Write(p); err != nil {
+		return errClient{err}
+	}
+	return nil
 }
 
 func (s *solo) flush() {
@@ -159,18 +162,17 @@ func (s *solo) finish(err error) {
 	c := s.c
 	switch {
 	case s.valid != nil:
-		c.h.count.validated.Add(1)
 		c.serveStored(s.valid, OutcomeValidated)
 		return
 	case s.instead:
 		c.serveStale(errStatus(s.status))
 		return
 	case err != nil && !s.sentOn:
-		c.h.failed(c.r, err)
+		c.noAnswer(err)
 		c.fail(err)
 		return
 	case err != nil:
-		c.cutOff()
+		c.cutOff(s.status, errors.As(s.sink.err, new(errClient))) // which a handler that panics for it hides
 		if s.copied != nil {
 			s.forget()
 		}

@@ -7,9 +7,15 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// Stats are what a Handler has done since it was made. Each request counts in
-// one of Hits, Stale, Joined, Validated, Calls, Refused, Failed and Left, or
-// in several when it was tried again.
+// Stats are what a Handler has done since it was made.
+//
+// Each request counts in exactly one of Hits, Stale, Joined, Validated, Missed,
+// Door, Refused, Unanswered and Left, at the latest before anybody has the head of
+// its answer, however often it was tried. So these add up to Requests, less those
+// that still wait; [Stats.Ended] is their sum.
+//
+// Each call counts in one at most of Failed, Broken and ServerErrors, which add up
+// to those that the next handler is to blame for.
 type Stats struct {
 	Requests uint64 `json:"requests"`
 
@@ -22,6 +28,13 @@ type Stats struct {
 	// FleetStale are those of Fleet that are of Stale; the rest of it is of Hits.
 	FleetStale uint64 `json:"fleet_stale"`
 
+	// Missed are the requests that a call of their own answered, be it for the cache
+	// or passed on. In observe mode that is each that was answered.
+	Missed uint64 `json:"missed"`
+	// Unanswered are those that got an error of ours, other than a refusal: their
+	// call has failed, or they wanted only what is stored, and nothing was.
+	Unanswered uint64 `json:"unanswered"`
+
 	// StaleOnError are those of Stale that stand in place of an error: a call has
 	// failed, or was answered with a status of RFC 5861, here or in another
 	// instance, or a limit has refused it. What is stale while it is revalidated
@@ -31,17 +44,18 @@ type Stats struct {
 
 	Calls     uint64 `json:"calls"`     // of the next handler
 	Refreshes uint64 `json:"refreshes"` // of these, in the background
-	Failed    uint64 `json:"failed"`    // of these, without an answer
-	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body
-	Abandoned uint64 `json:"abandoned"` // of these, cancelled as nobody was left
+	Failed    uint64 `json:"failed"`    // of these, without an answer, although somebody waited for it
+	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body, although it was wanted
+	Abandoned uint64 `json:"abandoned"` // of these, and of those still queued, cancelled as nobody was left
 
-	// ServerErrors are the Calls whose answer had a status of 500 or more. None of
-	// them is among Failed; one that broke off after its head is in Broken too.
+	// ServerErrors are the Calls whose answer had a status of 500 or more, also if it
+	// broke off.
 	ServerErrors uint64 `json:"server_errors"`
 
-	Released uint64 `json:"released"` // waited for a call whose answer could not be shared with them
-	Left     uint64 `json:"left"`     // clients that went away before their answer
-	Lagged   uint64 `json:"lagged"`   // readers that fell behind the window
+	Released   uint64 `json:"released"`    // waited for a call whose answer could not be shared with them
+	Left       uint64 `json:"left"`        // clients that went away before their answer
+	LeftMidway uint64 `json:"left_midway"` // clients that went away in the middle of it
+	Lagged     uint64 `json:"lagged"`      // readers that fell behind the window
 
 	Door    uint64 `json:"refused_door"`  // refused with 429
 	Refused uint64 `json:"refused_limit"` // refused with 503
@@ -126,11 +140,18 @@ type counters struct {
 	calls, refreshes, failed, broken, abandoned    atomic.Uint64
 	released, left, lagged, door, refused, queued  atomic.Uint64
 	fleetStale, serverErrors, staleOnError         atomic.Uint64
+	missed, unanswered, leftMidway                 atomic.Uint64
 	// fleetHits are not among hits, so that either only ever grows for who subtracts
 	// one of the Stats from the other.
 	fleetHits                  atomic.Uint64
 	waited                     atomic.Int64 // ns
 	inFlight, waiting, streams atomic.Int64
+}
+
+// Ended is how many requests have been answered, refused or left: all Requests but
+// those that still wait.
+func (s Stats) Ended() uint64 {
+	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.Door + s.Refused + s.Unanswered + s.Left
 }
 
 // Stats returns a snapshot.
@@ -143,7 +164,8 @@ func (h *Handler) Stats() Stats {
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(),
-		Released: c.released.Load(), Left: c.left.Load(), Lagged: c.lagged.Load(),
+		Missed: c.missed.Load(), Unanswered: c.unanswered.Load(),
+		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(),
 		Door: c.door.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),

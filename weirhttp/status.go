@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/responses"
 )
@@ -35,8 +36,45 @@ func spare(h http.Header) {
 	}
 }
 
+// counts adds c to one of those that requests are counted in, if it is in none: it
+// may have been tried several times, but is one request.
+func (c *call) counts(in *atomic.Uint64) {
+	if !c.counted {
+		c.counted = true
+		in.Add(1)
+	}
+}
+
+// became counts c by its outcome. Refusals and clients that have left are counted
+// before.
+func (c *call) became(o Outcome) {
+	n := &c.h.count
+	switch o {
+	case OutcomePass, OutcomeMiss:
+		c.counts(&n.missed)
+	case OutcomeJoined:
+		c.counts(&n.joined)
+	case OutcomeHit:
+		if c.fleet {
+			c.counts(&n.fleetHits)
+		} else {
+			c.counts(&n.hits)
+		}
+	case OutcomeStale:
+		if c.fleet && !c.counted {
+			defer n.fleetStale.Add(1) // after stale, of which it is a part
+		}
+		c.counts(&n.stale)
+	case OutcomeValidated:
+		c.counts(&n.validated)
+	default:
+		c.counts(&n.unanswered)
+	}
+}
+
 // report hands out the receipt.
 func (c *call) report(o Outcome) {
+	c.became(o)
 	c.receipt.Outcome = o
 	if rw, ok := c.w.(ReceiptWriter); ok {
 		rw.SetReceipt(c.receipt)

@@ -98,28 +98,36 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // the connection, which only the transport below can hand out.
 func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 	h := t.h
-	permit, err := h.o.Streams.Acquire(r.Context())
+	h.count.requests.Add(1)
+	c := &call{h: h, r: r}
+	c.demand.Priority = limit.PriorityOf(r.Context())
+	permit, err := c.admit(r.Context(), h.o.Streams)
 	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		h.count.refused.Add(1)
+		c.unreturned(err)
 		return nil, err
 	}
-	h.count.requests.Add(1)
 	h.count.calls.Add(1)
-	l := leg{h: h, apart: true, info: CallInfo{Request: r}}
+	h.count.inFlight.Add(1)
+	l := leg{h: h, apart: true, queued: c.receipt.Queued, info: CallInfo{Request: r}}
 	resp, err := t.base.RoundTrip(l.begin(r))
 	if err != nil {
+		h.count.inFlight.Add(-1)
 		permit.Release(limit.Ignored)
+		c.noAnswer(err)
+		c.unreturned(err)
 		l.end(err)
 		return nil, err
 	}
+	c.became(OutcomePass)
 	l.head(resp.StatusCode)
 	resp.Request = r
 	h.count.streams.Add(1)
 	done := sync.OnceFunc(func() {
 		h.count.streams.Add(-1)
+		h.count.inFlight.Add(-1)
 		permit.Release(limit.Success)
 		l.end(nil)
 	})
@@ -129,6 +137,19 @@ func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 		resp.Body = &refused{resp.Body, done}
 	}
 	return resp, nil
+}
+
+// unreturned counts that c gets err from the Transport in place of a response.
+func (c *call) unreturned(err error) {
+	switch {
+	case c.r.Context().Err() != nil:
+		c.counts(&c.h.count.left)
+	case errors.Is(err, limit.ErrLimited):
+		c.counts(&c.h.count.refused)
+		c.h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
+	default:
+		c.became(OutcomeFailed)
+	}
 }
 
 // upgraded is a connection that speaks another protocol now, and refused the

@@ -156,7 +156,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 		Refused:      console.Refused{Limit: st.Refused, Door: st.Door},
 		Calls:        st.Calls,
 		Refreshes:    st.Refreshes,
-		Failed:       st.Failed + st.Broken + st.ServerErrors,
+		Failed:       st.Failed + st.Broken + st.ServerErrors, // each call is in one of them
 		Abandoned:    st.Abandoned,
 		StaleOnError: st.StaleOnError,
 		Flights:      st.Flights,
