@@ -43,9 +43,10 @@ func raiseLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) {
 }
 
 // turnedAway counts and reports a call that joinLocked has refused.
-func (g *Guard[K, V]) turnedAway(key K, refusal error) {
-	g.count.refusals.Add(1)
-	g.event(EventRefused, key, refusal)
+func (c *call[K, V]) turnedAway(refusal error) {
+	c.counts(&c.g.count.turnedAway)
+	c.g.count.refusals.Add(1)
+	c.g.event(EventRefused, c.key, refusal)
 }
 
 // admit waits for a permit. It reports false, with err set, if there is none.

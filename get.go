@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -68,7 +69,7 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	for ; ; now = g.now() {
 		e := g.lookup(key)
 		g.refresh(ctx, e, now, key)
-		if r, ok := g.fromMemory(key, e, now); ok {
+		if r, ok := g.fromMemory(key, e, now, call.counted); ok {
 			return r
 		}
 		if r, ok := call.load(e, now); ok {
@@ -78,8 +79,8 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 }
 
 // fromMemory answers from e, which may be nil. It reports false if a load is
-// needed.
-func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant) (Result[V], bool) {
+// needed. counted: the call is, as it was on a load before.
+func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant, counted bool) (Result[V], bool) {
 	if e == nil {
 		return Result[V]{}, false
 	}
@@ -90,19 +91,21 @@ func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant) (Result[V], bo
 	failing := e.failing(now)
 	switch {
 	case fresh && e.kind == kindNegative:
-		g.count.negativeHits.Add(1)
+		once(&g.count.negativeHits, counted)
 		return g.answer(e, now), true
 	case fresh:
-		g.count.hits.add(now)
+		if !counted {
+			g.count.hits.add(now)
+		}
 		return g.answer(e, now), true
 	case now < e.staleUntil:
-		g.count.staleHits.Add(1)
+		once(&g.count.staleHits, counted)
 		return g.answer(e, now), true
 	case failing != nil && e.servesOnError(now):
-		g.count.memoHits.Add(1)
+		once(&g.count.memoHits, counted)
 		return g.staleOnError(key, e, now, failing.err), true
 	case failing != nil:
-		g.count.memoHits.Add(1)
+		once(&g.count.memoHits, counted)
 		return Result[V]{Err: failing.err, Source: FromMemory}, true
 	}
 	return Result[V]{}, false
@@ -155,6 +158,7 @@ type call[K comparable, V any] struct {
 	ctx context.Context
 	key K
 
+	counted bool         // in the Stats
 	demand  admit.Demand // what it asks of the limiter
 	entered bool         // it has been through the table's lock
 	seq     uint64       // invalidations by tag before it came
@@ -169,6 +173,7 @@ type call[K comparable, V any] struct {
 func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	g := c.g
 	if err := c.refused(); err != nil {
+		c.counts(&g.count.rejected)
 		return Result[V]{Err: err}, true
 	}
 	scope := g.scope(c.key)
@@ -176,6 +181,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	c.enterLocked()
 	if g.closed.Load() {
 		g.flights.Unlock()
+		c.counts(&g.count.rejected)
 		return Result[V]{Err: ErrClosed}, true
 	}
 	f := g.flights.FindLocked(c.key)
@@ -187,15 +193,17 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	case f == nil && g.hungLocked():
 		g.flights.Unlock()
 		g.count.stuckRefusals.Add(1)
+		c.counts(&g.count.turnedAway)
 		g.event(EventRefused, c.key, ErrStuck)
 		return g.failed(c.key, ErrStuck), true
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, now, c.demand)
 		g.flights.Unlock()
 		if err != nil {
-			g.turnedAway(c.key, err)
+			c.turnedAway(err)
 			return g.failed(c.key, err), true
 		}
+		c.counts(&g.count.started)
 		if first {
 			go g.run(f.Load(), false)
 		}
@@ -208,11 +216,17 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	err := g.joinLocked(f, c.demand)
 	g.flights.Unlock()
 	if err != nil {
-		g.turnedAway(c.key, err)
+		c.turnedAway(err)
 		return g.failed(c.key, err), true
 	}
-	g.count.joins.Add(1)
+	c.counts(&g.count.joins)
 	return c.await(f, true)
+}
+
+// counts adds c to a count of calls, unless it is in one.
+func (c *call[K, V]) counts(n *atomic.Uint64) {
+	once(n, c.counted)
+	c.counted = true
 }
 
 // refused returns why the call may not wait for a load, if so.

@@ -18,8 +18,9 @@ import (
 // is cancelled when the callers of all its keys have left.
 func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
 	results := make(map[K]Result[V], len(keys))
+	counted := make(map[K]bool) // of keys that are looked at again, those that were on a load
 	for len(keys) > 0 {
-		keys = g.manyOnce(ctx, keys, results)
+		keys = g.manyOnce(ctx, keys, results, counted)
 		for _, key := range keys {
 			delete(results, key)
 		}
@@ -30,12 +31,12 @@ func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
 // manyOnce is GetMany up to where memory must be looked at again for some of
 // the keys, which it returns. That is rare, but then it may be so for many, and
 // they must not be loaded one by one.
-func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Result[V]) []K {
-	missing := g.manyFromMemory(ctx, keys, results)
+func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Result[V], counted map[K]bool) []K {
+	missing := g.manyFromMemory(ctx, keys, results, counted)
 	if len(missing) == 0 {
 		return nil
 	}
-	calls, again := g.loadMany(ctx, missing, results)
+	calls, again := g.loadMany(ctx, missing, results, counted)
 	for i := range calls { // all of them wait from now on, though one after another is looked after
 		calls[i].waitStart()
 	}
@@ -45,6 +46,8 @@ func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Resu
 		} else if r, ok := c.awaitOn(c.flight, c.joined); ok {
 			results[c.key] = r
 			continue
+		} else {
+			counted[c.key] = true
 		}
 		again = append(again, c.key)
 	}
@@ -53,7 +56,7 @@ func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Resu
 
 // manyFromMemory answers what memory can, starts one refresh for all that are
 // due, and returns the other keys.
-func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[K]Result[V]) []missing[K, V] {
+func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[K]Result[V], counted map[K]bool) []missing[K, V] {
 	var rest []missing[K, V]
 	var due []K
 	var dueEntries []*entry[V]
@@ -61,6 +64,7 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 	for _, key := range keys {
 		if checkKey(key) != nil {
 			results[key] = Result[V]{Err: ErrKey}
+			g.count.rejected.Add(1)
 			continue
 		}
 		if _, seen := results[key]; seen {
@@ -71,7 +75,7 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 		}
 		e := g.lookup(key)
 		elected := g.elect(e, now)
-		if r, ok := g.fromMemory(key, e, now); ok {
+		if r, ok := g.fromMemory(key, e, now, counted[key]); ok {
 			results[key] = r
 		} else {
 			results[key] = Result[V]{} // seen; loadMany fills it
@@ -93,9 +97,9 @@ type missing[K comparable, V any] struct {
 	entry *entry[V]
 }
 
-// turnedKey is a key whose load is queued for too long for the caller.
-type turnedKey[K comparable] struct {
-	key     K
+// turnedCall is a call whose load is queued for too long for it.
+type turnedCall[K comparable, V any] struct {
+	call[K, V]
 	refusal error
 }
 
@@ -110,12 +114,13 @@ type manyCall[K comparable, V any] struct {
 // loadMany joins the flights of the keys, and starts a load for those that
 // have none, before anything is waited for. It returns the keys for which the
 // caller must look at memory again; to those it refuses it answers itself.
-func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V]) (calls []manyCall[K, V], again []K) {
+func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V], counted map[K]bool) (calls []manyCall[K, V], again []K) {
 	calls = make([]manyCall[K, V], 0, len(rest))
 	ready := rest[:0]
 	for _, m := range rest {
 		c := call[K, V]{g: g, ctx: ctx, key: m.key}
 		if err := c.refused(); err != nil {
+			once(&g.count.rejected, counted[m.key])
 			results[m.key] = Result[V]{Err: err}
 		} else {
 			ready = append(ready, m)
@@ -125,7 +130,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	var absent []K
 	var absentScopes []any
 	var refused []K
-	var turned []turnedKey[K]
+	var turned []turnedCall[K, V]
 	now, d := g.now(), admit.Of(ctx, g.o.Limiter)
 	scopes := g.scopesOf(ready)
 
@@ -133,12 +138,18 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	add := func(f *inflight.Flight[K, outcome[V]], joined bool) {
 		c := manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: f.Key}, flight: f, joined: joined}
 		c.enterLocked()
+		if joined {
+			once(&g.count.joins, counted[f.Key])
+		} else {
+			once(&g.count.started, counted[f.Key])
+		}
 		calls = append(calls, c)
 	}
 	for i, m := range ready {
 		f := g.flights.FindLocked(m.key)
 		switch {
 		case g.closed.Load():
+			once(&g.count.rejected, counted[m.key])
 			results[m.key] = Result[V]{Err: ErrClosed}
 		case f != nil && f.Load().Settling():
 			calls = append(calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: m.key}, flight: f, settling: true})
@@ -146,10 +157,9 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 			again = append(again, m.key)
 		case f != nil:
 			if err := g.joinLocked(f, d); err != nil {
-				turned = append(turned, turnedKey[K]{m.key, err})
+				turned = append(turned, turnedCall[K, V]{call[K, V]{g: g, key: m.key, counted: counted[m.key]}, err})
 				continue
 			}
-			g.count.joins.Add(1)
 			add(f, true)
 		case g.hungLocked():
 			refused = append(refused, m.key)
@@ -177,11 +187,12 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		go g.run(l, false)
 	}
 	for _, t := range turned {
-		g.turnedAway(t.key, t.refusal)
+		t.turnedAway(t.refusal)
 		results[t.key] = g.failed(t.key, t.refusal)
 	}
 	for _, key := range refused {
 		g.count.stuckRefusals.Add(1)
+		once(&g.count.turnedAway, counted[key])
 		g.event(EventRefused, key, ErrStuck)
 		results[key] = g.failed(key, ErrStuck)
 	}

@@ -50,6 +50,7 @@ func (g *Guard[K, V]) Refresh(ctx context.Context, key K) Result[V] {
 func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err error) {
 	g := c.g
 	if err := c.refused(); err != nil {
+		c.counts(&g.count.rejected)
 		return nil, false, err
 	}
 	scope := g.scope(c.key)
@@ -58,9 +59,11 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 	f = g.flights.FindLocked(c.key)
 	switch {
 	case g.closed.Load():
+		c.counts(&g.count.rejected)
 		err = ErrClosed
 	case f == nil && g.hungLocked():
 		g.count.stuckRefusals.Add(1)
+		c.counts(&g.count.turnedAway)
 		err = ErrStuck
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, g.now(), c.demand)
@@ -69,9 +72,10 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		}
 		g.flights.Unlock()
 		if err != nil {
-			g.turnedAway(c.key, err)
+			c.turnedAway(err)
 			return nil, false, err
 		}
+		c.counts(&g.count.started)
 		if first {
 			go g.run(f.Load(), false)
 		}
@@ -82,12 +86,12 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		return nil, false, nil
 	default:
 		if err = g.joinLocked(f, c.demand); err == nil {
-			g.count.joins.Add(1)
+			c.counts(&g.count.joins)
 			joined = true
 			break
 		}
 		g.flights.Unlock()
-		g.turnedAway(c.key, err)
+		c.turnedAway(err)
 		return nil, false, err
 	}
 	g.flights.Unlock()

@@ -4,10 +4,16 @@ import (
 	"math/bits"
 	"runtime"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/fleet"
 )
 
 // Stats are counts since New, and a few numbers as they stand now. They are
 // read one after another, so under traffic they need not add up exactly.
+//
+// A call is one of Get, GetResult or Refresh, or one key of a GetMany. Each counts
+// once, however often it has to look again: in Hits, StaleHits, NegativeHits,
+// MemoHits, Joins, Started, TurnedAway or Rejected. [Stats.Calls] is their sum.
 type Stats struct {
 	// Calls that needed no load of their own.
 	Hits         uint64 // answered by a fresh value
@@ -15,6 +21,11 @@ type Stats struct {
 	NegativeHits uint64 // answered by a remembered ErrNotFound
 	MemoHits     uint64 // spared a load by a remembered failure
 	Joins        uint64 // joined a running load
+
+	// The other calls.
+	Started    uint64 // started a load, alone or with other keys
+	TurnedAway uint64 // refused at once, by the limiter or because of MaxStuck
+	Rejected   uint64 // with a key that is none, an ended context, from within the key's own load, or after Close
 
 	// StaleOnError counts calls, of whatever kind, that got a stale value in
 	// place of an error or a long wait.
@@ -53,6 +64,10 @@ type Stats struct {
 
 // FleetStats are counts of what a Guard has asked its fleet's Tier, and was told.
 type FleetStats struct {
+	// Open: the breaker before the Tier is open, so the Guard goes on by itself. It
+	// is how things stand, and false where the Tier has no breaker.
+	Open bool
+
 	TierHits   uint64 // flights answered by what another instance has loaded
 	Alone      uint64 // loads without asking others: the Tier was away, or they had an answer that is not shared
 	Cooled     uint64 // flights answered by a failure of another instance
@@ -78,7 +93,12 @@ func (g *Guard[K, V]) fleetStats() FleetStats {
 		return FleetStats{}
 	}
 	c, m := &g.count, g.team.Stats()
+	open := false
+	if b, ok := g.team.o.Tier.(interface{ State() fleet.BreakerState }); ok {
+		open = b.State().Open
+	}
 	return FleetStats{
+		Open:     open,
 		TierHits: c.tierHits.Load(), Alone: c.alone.Load(), Cooled: c.cooled.Load(),
 		Unencoded: c.unencoded.Load(), Undecoded: c.undecoded.Load(),
 		LostLeases: m.LostLeases, Refused: m.Refused,
@@ -93,6 +113,9 @@ func (s Stats) Avoided() uint64 {
 	return s.Hits + s.StaleHits + s.NegativeHits + s.MemoHits + s.Joins
 }
 
+// Calls is the number of calls.
+func (s Stats) Calls() uint64 { return s.Avoided() + s.Started + s.TurnedAway + s.Rejected }
+
 // Stats returns the Guard's counts. It takes the Guard's lock for a moment.
 func (g *Guard[K, V]) Stats() Stats {
 	c := &g.count
@@ -102,6 +125,9 @@ func (g *Guard[K, V]) Stats() Stats {
 		NegativeHits:     c.negativeHits.Load(),
 		MemoHits:         c.memoHits.Load(),
 		Joins:            c.joins.Load(),
+		Started:          c.started.Load(),
+		TurnedAway:       c.turnedAway.Load(),
+		Rejected:         c.rejected.Load(),
 		StaleOnError:     c.staleOnError.Load(),
 		Loads:            c.loads.Load(),
 		Refreshes:        c.refreshes.Load(),
@@ -138,8 +164,15 @@ type counters struct {
 	loads, refreshes, loadFailures, notFound, notModified  atomic.Uint64
 	loadTimeouts, panics, superseded                       atomic.Uint64
 	refusals, stuckRefusals, refreshesSkipped, tooHeavy    atomic.Uint64
-	observerPanics                                         atomic.Uint64
+	observerPanics, started, turnedAway, rejected          atomic.Uint64
 	tierHits, alone, cooled, unencoded, undecoded          atomic.Uint64
+}
+
+// once adds 1 to n for a call that is not counted yet.
+func once(n *atomic.Uint64, counted bool) {
+	if !counted {
+		n.Add(1)
+	}
 }
 
 // striped is a counter in several cells, each on a cache line of its own, so

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
 )
 
 // O1: one call after the other, every kind of answer and its count.
@@ -44,7 +45,7 @@ func TestO1ResultAndStatsOfEveryKind(t *testing.T) {
 		s.wantAt(c, 313*sec, superseded(loaded(6)))
 
 		got, want := s.g.Stats(), weir.Stats{
-			Hits: 1, StaleHits: 1, NegativeHits: 1, MemoHits: 2, Joins: 1, StaleOnError: 3,
+			Hits: 1, StaleHits: 1, NegativeHits: 1, MemoHits: 2, Joins: 1, Started: 5, StaleOnError: 3,
 			Loads: 6, Refreshes: 1, LoadFailures: 2, NotFound: 1, Superseded: 1,
 			Entries: 4,
 		}
@@ -75,8 +76,9 @@ func TestO1StatesAndOriginsHaveNames(t *testing.T) {
 	}
 }
 
-// Every Get is a hit, a stale hit, a negative hit, a memo hit, a join, or has
-// a load of its own, which ran or was refused; whatever happens meanwhile.
+// Every call is a hit, a stale hit, a negative hit, a memo hit or a join, has started
+// a load, or was turned away or rejected, and is one of them only; whatever happens
+// meanwhile.
 func TestO1CountersAddUp(t *testing.T) {
 	rounds := 40
 	if raceEnabled {
@@ -111,11 +113,28 @@ func TestO1CountersAddUp(t *testing.T) {
 				case 5:
 					gate.shut.Store(false)
 				default:
-					gets.Add(1)
 					ctx, cancel := context.WithTimeout(s.Context(), 1+time.Duration(rnd.Int64N(int64(5*sec))))
+					kind := rnd.IntN(8)
+					if kind == 0 {
+						gets.Add(2)
+					} else {
+						gets.Add(1)
+					}
 					go func() {
 						defer cancel()
-						if r := s.g.GetResult(ctx, key); r.Err == nil {
+						var err error
+						switch kind {
+						case 0: // each key is a call, once
+							err = s.g.GetMany(ctx, []string{key, "other", key})[key].Err
+						case 1:
+							err = s.g.Refresh(ctx, key).Err
+						case 2:
+							cancel()
+							_, err = s.g.Get(ctx, key)
+						default:
+							err = s.g.GetResult(ctx, key).Err
+						}
+						if err == nil {
 							served.Add(1)
 						}
 					}()
@@ -124,9 +143,8 @@ func TestO1CountersAddUp(t *testing.T) {
 			}
 			s.until(s.now() + time.Minute)
 			st := s.g.Stats()
-			own := st.Loads - st.Refreshes + st.Refusals
-			if sum := st.Avoided() + own; sum != gets.Load() {
-				s.Errorf("seed %d: %d Gets, but hits, joins and own loads add up to %d: %+v", seed, gets.Load(), sum, st)
+			if sum := st.Calls(); sum != gets.Load() {
+				s.Errorf("seed %d: %d calls, but what became of them adds up to %d: %+v", seed, gets.Load(), sum, st)
 			}
 			if st.Running != 0 || st.Flights != 0 || st.Refreshing != 0 || st.Stuck != 0 || gate.out.Load() != 0 {
 				s.Errorf("seed %d: at rest: %+v, %d permits out; want none", seed, st, gate.out.Load())
@@ -136,6 +154,74 @@ func TestO1CountersAddUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A call whose answer was overtaken before it came looks again, and is one call all
+// the same.
+func TestO1ACallThatLooksAgainIsOne(t *testing.T) {
+	for name, again := range map[string]func(context.Context, *weir.Guard[string, int]){
+		"Get":     func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "k") },
+		"GetMany": func(ctx context.Context, g *weir.Guard[string, int]) { g.GetMany(ctx, []string{"k"}) },
+		"Refresh": func(ctx context.Context, g *weir.Guard[string, int]) { g.Refresh(ctx, "k") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := weir.Must(weir.NewFrom(weir.Source[string, int]{
+				LoadEntry: func(context.Context, string, weir.Previous[int]) (weir.Entry[int], error) {
+					time.Sleep(2 * sec)
+					return weir.Entry[int]{Value: 1, Tags: []string{"all"}}, nil
+				},
+			}, weir.Options{TTL: time.Hour}))
+			defer g.Close(t.Context())
+			go g.Get(t.Context(), "k")
+			time.Sleep(sec)
+			if err := g.InvalidateTags(t.Context(), "all"); err != nil {
+				t.Fatal(err)
+			}
+			again(t.Context(), g)
+			synctest.Wait()
+			got := g.Stats()
+			if got.Calls() != 2 || got.Started != 1 || got.Joins != 1 || got.Loads != 2 {
+				t.Errorf("%s: %d calls, %d started, %d joined, %d loads; want 2, 1, 1, 2: %+v", name, got.Calls(), got.Started, got.Joins, got.Loads, got)
+			}
+		})
+	}
+}
+
+// What never comes to a load is a call too: refused in a queue that is too long for
+// it, by MaxStuck, with an ended context, or after Close.
+func TestO1CallsThatAreSentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hang := make(chan struct{})
+		g := weir.Must(weir.New(func(_ context.Context, k string) (int, error) { <-hang; return 1, nil },
+			weir.Options{TTL: time.Hour, Limiter: l, LoadTimeout: 10 * sec, MaxStuck: 1}))
+		go g.Get(t.Context(), "running")
+		synctest.Wait()
+		go g.Get(t.Context(), "queued")
+		synctest.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		g.Get(ended, "a")
+		g.GetMany(ended, []string{"a", "b"})
+		g.Refresh(ended, "a")
+		time.Sleep(11 * sec) // now it is stuck
+		g.Get(t.Context(), "a")
+		g.GetMany(t.Context(), []string{"a", "b"})
+		g.Refresh(t.Context(), "a")
+		close(hang)
+		synctest.Wait()
+		g.Close(t.Context())
+		g.Get(t.Context(), "a")
+		g.GetMany(t.Context(), []string{"a", "b"})
+		g.Refresh(t.Context(), "a")
+		if got := g.Stats(); got.Calls() != 14 || got.Started != 2 || got.TurnedAway != 4 || got.Rejected != 8 || got.StuckRefusals != 4 {
+			t.Errorf("%d calls, %d started, %d turned away, %d rejected, %d stuck; want 14, 2, 4, 8, 4: %+v",
+				got.Calls(), got.Started, got.TurnedAway, got.Rejected, got.StuckRefusals, got)
+		}
+	})
 }
 
 // Peek changes nothing: not the flights, not the counts, and not the standing

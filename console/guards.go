@@ -28,11 +28,9 @@ var _ interface {
 // Guards returns a Source of Guards, which is a Purger too. Their names must be
 // there, and differ; otherwise the error names those that do not.
 //
-// The Requests of a Guard are its calls for a key, each key of a GetMany one of
-// them: those that memory has answered, and those that have waited for a load,
-// their own or another's, until that was over or they left. Not among them are
-// calls that came with an ended context, or were refused before they waited. The
-// Waiting of a Guard is right up to a thousand flights.
+// The Requests of a Guard are its Stats.Calls, each key of a GetMany one of them,
+// and what was refused at once among them. The Waiting of a Guard is right up to a
+// thousand flights.
 //
 // Of limiters, those of package limit are shown, the parts of a limit.All each for
 // itself, and one that several Guards share once. They have the names of their
@@ -93,11 +91,10 @@ const maxWaiting = 1000
 func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
 	waits := g.Waits()
 	u := Unit{
-		Name:  g.Name(),
-		Kind:  "guard",
-		Limit: s.limit[g.Name()],
-		// A joiner counts when it comes, and among the waits when it leaves.
-		Requests: stats.Avoided() - stats.Joins + max(stats.Joins, waits.Count),
+		Name:     g.Name(),
+		Kind:     "guard",
+		Limit:    s.limit[g.Name()],
+		Requests: stats.Calls(),
 		Avoided: Avoided{
 			Hits: stats.Hits, Stale: stats.StaleHits, Negative: stats.NegativeHits, Failures: stats.MemoHits,
 			Joined: stats.Joins, Fleet: stats.Fleet.TierHits,
@@ -141,6 +138,7 @@ func addTier(t *Tier, f weir.FleetStats) *Tier {
 	if t == nil {
 		t = &Tier{}
 	}
+	t.Open = t.Open || f.Open // of several, the one that goes alone is to be seen
 	t.Acquires += f.Acquires
 	t.Fresh += f.Fresh
 	t.Granted += f.Granted

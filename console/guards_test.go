@@ -262,3 +262,29 @@ func TestGuardsTier(t *testing.T) {
 		t.Errorf("tier %+v; want the sum of both Guards, %d acquires", tier, sum)
 	}
 }
+
+// A tripped Tier says that its breaker is open.
+type tripped struct{ fleet.Tier }
+
+func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+
+// One Guard that goes alone is told of the Tier, whatever the others say.
+func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
+	m := fleet.NewMemory(fleet.MemoryOptions{})
+	in := func(name string, tier fleet.Tier) *weir.Guard[string, string] {
+		return guardOf(t, echo, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}})
+	}
+	well, alone := in("well", m), in("alone", tripped{m})
+	if well.Stats().Fleet.Open || !alone.Stats().Fleet.Open {
+		t.Errorf("Stats().Fleet.Open = %v and %v; want false and true", well.Stats().Fleet.Open, alone.Stats().Fleet.Open)
+	}
+	well.Get(t.Context(), "x")
+	if tier := sourceOf(t, well).Snapshot().Tier; tier == nil || tier.Open {
+		t.Errorf("tier of the one that is well: %+v; want it closed", tier)
+	}
+	for _, both := range [][]weir.Inspector{{well, alone}, {alone, well}} {
+		if tier := sourceOf(t, both...).Snapshot().Tier; tier == nil || !tier.Open {
+			t.Errorf("tier of both: %+v; want it open", tier)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package weirprom_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirprom"
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirtest"
@@ -297,4 +299,28 @@ func handler(t *testing.T, o weirhttp.Options) *weirhttp.Handler {
 	}
 	t.Cleanup(func() { h.Close(context.Background()) })
 	return h
+}
+
+// A tripped Tier says that its breaker is open.
+type tripped struct{ fleet.Tier }
+
+func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+
+// Each Guard in a fleet tells whether it goes alone; one that is in none tells
+// nothing of a fleet.
+func TestGuardsTellOfTheBreaker(t *testing.T) {
+	m := fleet.NewMemory(fleet.MemoryOptions{})
+	in := func(name string, tier fleet.Tier) weir.Inspector {
+		g := guard(t, same, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}})
+		g.Get(t.Context(), "tea")
+		return g
+	}
+	c := collector(t, weirprom.Options{Guards: []weir.Inspector{in("well", m), in("alone", tripped{m}), in("single", nil)}})
+	got := map[string]float64{}
+	for _, one := range gather(t, c)["weir_fleet_open"].GetMetric() {
+		got[one.GetLabel()[0].GetValue()] = one.GetGauge().GetValue()
+	}
+	if want := map[string]float64{"well": 0, "alone": 1}; !maps.Equal(got, want) {
+		t.Errorf("weir_fleet_open = %v; want %v", got, want)
+	}
 }

@@ -1,5 +1,7 @@
 package weirprom
 
+import "github.com/weir-go/weir"
+
 // guard sends how g stands.
 func (s sink) guard(g guard) {
 	name, st := g.name, g.Stats()
@@ -8,6 +10,7 @@ func (s sink) guard(g guard) {
 	put(s, guardAvoided, st.NegativeHits, name, "negative")
 	put(s, guardAvoided, st.MemoHits, name, "failure")
 	put(s, guardAvoided, st.Joins, name, "join")
+	put(s, guardCalls, st.Calls(), name)
 	put(s, guardLoads, st.Loads, name)
 	put(s, guardRefreshes, st.Refreshes, name)
 	put(s, guardFailures, st.LoadFailures, name)
@@ -27,7 +30,8 @@ func (s sink) guard(g guard) {
 	put(s, guardLoadsStuck, st.Stuck, name)
 	putDurations(s, guardLoadDuration, g.Loads(), name)
 	putDurations(s, guardWaitDuration, g.Waits(), name)
-	if f := st.Fleet; f.Acquires > 0 || f.Writes > 0 || f.Resets > 0 { // else it is in none
+	if f := st.Fleet; f != (weir.FleetStats{}) { // else it is in none, or has not asked it yet
+		putBool(s, fleetOpen, f.Open, name)
 		s.fleet(name, fleetStats{
 			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
 		})

@@ -8,6 +8,7 @@ var (
 	guardAvoided = counter("weir_guard_avoided_total",
 		"Calls that needed no load of their own: answered by a fresh value (hit), a stale one (stale), a remembered not-found (negative) or failure (failure), or by another call's load (join).",
 		"guard", "kind")
+	guardCalls            = counter("weir_guard_calls_total", "Calls, each key of a GetMany one of them, whatever became of them.", "guard")
 	guardLoads            = counter("weir_guard_loads_total", "Runs of the load function, refreshes among them.", "guard")
 	guardRefreshes        = counter("weir_guard_refreshes_total", "Loads in the background.", "guard")
 	guardFailures         = counter("weir_guard_load_failures_total", "Answers of loads that were errors, not-found left out; one for each key of a bulk load.", "guard")
@@ -36,11 +37,14 @@ var (
 		"route", "kind")
 	httpCalls           = counter("weir_http_calls_total", "Calls of what stands behind, refreshes among them.", "route")
 	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")
-	httpFailures        = counter("weir_http_call_failures_total", "Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error).", "route", "kind")
+	httpFailures        = counter("weir_http_call_failures_total", "Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error). A call is of one kind only; what was cut off since nobody waited any more is of none.", "route", "kind")
 	httpStaleOnError    = counter("weir_http_stale_on_error_total", "Requests that got a stale response since a call failed, was answered with an error, or was refused by a limiter.", "route")
 	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were cancelled since nobody waited any more.", "route")
 	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 for a client's rate (door).", "route", "reason")
 	httpLeft            = counter("weir_http_left_total", "Clients that went away before their answer.", "route")
+	httpMissed          = counter("weir_http_missed_total", "Requests that a call of their own has answered.", "route")
+	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error of weir's, other than a refusal: their call has failed, or they wanted only what is stored.", "route")
+	httpLeftMidway      = counter("weir_http_left_midway_total", "Clients that went away in the middle of their answer.", "route")
 	httpLagged          = counter("weir_http_lagged_total", "Readers that fell behind the window.", "route")
 	httpInFlight        = gauge("weir_http_in_flight", "Calls now.", "route")
 	httpWaiting         = gauge("weir_http_waiting", "Requests that wait for another's call now.", "route")

@@ -22,6 +22,7 @@ import (
 // contract are the names and labels that dashboards and alerts count on.
 const contract = `
 weir_guard_avoided_total guard kind=hit|stale|negative|failure|join
+weir_guard_calls_total guard
 weir_guard_loads_total guard
 weir_guard_refreshes_total guard
 weir_guard_load_failures_total guard
@@ -48,7 +49,10 @@ weir_http_call_failures_total route kind=no_answer|broken|server_error
 weir_http_stale_on_error_total route
 weir_http_abandoned_total route
 weir_http_refused_total route reason=limit|door
+weir_http_missed_total route
+weir_http_unanswered_total route
 weir_http_left_total route
+weir_http_left_midway_total route
 weir_http_lagged_total route
 weir_http_in_flight route
 weir_http_waiting route
@@ -433,7 +437,7 @@ func TestC8_FailuresOfARouteByKind(t *testing.T) {
 	ask(h, "http://shop.example/gone")
 	ask(h, "http://shop.example/gone")
 	const want = `
-# HELP weir_http_call_failures_total Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error).
+# HELP weir_http_call_failures_total Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error). A call is of one kind only; what was cut off since nobody waited any more is of none.
 # TYPE weir_http_call_failures_total counter
 weir_http_call_failures_total{kind="no_answer",route="all"} 2
 weir_http_call_failures_total{kind="broken",route="all"} 0
