@@ -57,8 +57,18 @@ were told, by weir.guard or weir.route: weir.avoided by weir.kind, weir.refused 
 weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes, weir.abandoned,
 weir.stale_on_error, weir.running; of Guards weir.not_found, weir.timeouts,
 weir.panics, weir.superseded, weir.skipped, weir.entries, weir.flights,
-weir.refreshing and weir.stuck; of routes weir.requests, weir.left, weir.lagged,
-weir.waiting and weir.streams. What is of the kind fleet is among hit and stale too.
+weir.refreshing, weir.stuck and weir.calls; of routes weir.requests, weir.missed,
+weir.unanswered, weir.left, weir.left_midway, weir.lagged, weir.waiting and
+weir.streams. What is of the kind fleet is among hit and stale too.
+
+Of limiters, by weir.limit, which is the upstream, the limiter's own name or the
+Guard's: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,
+waited, and refused by weir.reason. Of a gateway weir.gateway.unrouted and rejected;
+by weir.upstream weir.upstream.retries and retries_refused; by weir.server too
+weir.server.healthy, ejected, in_flight, calls and failures; of its cache
+weir.cache.size, limit, responses, evictions, purges and too_big. Of a fleet, by
+weir.guard, or without one for the cache: weir.fleet.open, acquires by weir.result,
+unavailable, lost_leases, waits, pushes and resets.
 
 # What it requires
 

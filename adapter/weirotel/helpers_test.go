@@ -144,6 +144,14 @@ func series(m metricdata.Metrics) []string {
 		for _, p := range data.DataPoints {
 			add(p.Attributes, "%d", p.Value)
 		}
+	case metricdata.Gauge[int64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, "%d", p.Value)
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, "%gs", p.Value)
+		}
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
 			add(p.Attributes, "%d in %gs", p.Count, p.Sum)

@@ -16,7 +16,9 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirotel"
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 	"github.com/weir-go/weir/weirtest"
 )
@@ -376,4 +378,101 @@ func TestC8_MetricsAlone(t *testing.T) {
 			h.Close(t.Context())
 		}
 	})
+}
+
+// What is told of limits, servers, a cache and a gateway is what the Stats say.
+func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
+	r := open(t, weirotel.Options{})
+	origin := httptest.NewServer(http.HandlerFunc(cached))
+	defer origin.Close()
+	g, err := gateway.New(gateway.Config{
+		Upstreams: []gateway.Upstream{{Name: "main", Servers: []string{origin.URL}, Adaptive: true}, {Name: "free", Servers: []string{origin.URL}, Concurrency: -1}},
+		Routes:    []gateway.Route{{Name: "shop", Path: "/shop", Upstream: "main"}, {Name: "other", Path: "/other", Upstream: "free"}},
+		Fleet:     &gateway.Fleet{Tier: tripped{fleet.NewMemory(fleet.MemoryOptions{})}, Namespace: "x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.Background())
+	if err := r.AddGateway(g); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/shop", "/shop", "/shop/2", "/nowhere"} {
+		ask(t.Context(), g, "http://shop.example"+path)
+	}
+	st := g.Stats()
+	main := st.Upstreams["main"]
+	at := "weir.server=" + origin.URL + " weir.upstream="
+	for name, want := range map[string][]string{
+		"weir.limit.permits":    {fmt.Sprint("weir.limit=main ", main.Limit.Limit)},
+		"weir.limit.in_use":     {"weir.limit=main 0"},
+		"weir.limit.queued":     {"weir.limit=main 0"},
+		"weir.limit.overloaded": {"weir.limit=main 0"},
+		"weir.limit.admitted":   {"weir.limit=main 2"},
+		"weir.limit.waited":     {"weir.limit=main 0"},
+		"weir.limit.latency":    {fmt.Sprintf("weir.limit=main %gs", main.Limit.Latency.Seconds())},
+		"weir.limit.baseline":   {fmt.Sprintf("weir.limit=main %gs", main.Limit.Baseline.Seconds())},
+		"weir.limit.refused": {
+			"weir.limit=main weir.reason=displaced_in_the_queue 0", "weir.limit=main weir.reason=nothing_to_spare_for_background_work 0", "weir.limit=main weir.reason=queue_full 0",
+			"weir.limit=main weir.reason=queue_timeout 0", "weir.limit=main weir.reason=rate_exceeded 0", "weir.limit=main weir.reason=wait_outlasts_the_deadline 0",
+		},
+		"weir.upstream.retries":         {"weir.upstream=free 0", "weir.upstream=main 0"},
+		"weir.upstream.retries_refused": {"weir.upstream=free 0", "weir.upstream=main 0"},
+		"weir.server.healthy":           {at + "free 1", at + "main 1"},
+		"weir.server.ejected":           {at + "free 0", at + "main 0"},
+		"weir.server.in_flight":         {at + "free 0", at + "main 0"},
+		"weir.server.calls":             {at + "free 0", at + "main 2"},
+		"weir.server.failures":          {at + "free 0", at + "main 0"},
+		"weir.gateway.unrouted":         {"1"},
+		"weir.gateway.rejected":         {"0"},
+		"weir.cache.size":               {fmt.Sprint(st.Cache.Used)},
+		"weir.cache.limit":              {fmt.Sprint(st.Cache.Bytes)},
+		"weir.cache.responses":          {"2"},
+		"weir.cache.evictions":          {"0"},
+		"weir.cache.purges":             {"0"},
+		"weir.cache.too_big":            {"0"},
+		"weir.fleet.open":               {"1"},
+		"weir.fleet.acquires":           {"weir.result=cooling 0", "weir.result=fresh 0", "weir.result=granted 2", "weir.result=held 0"},
+		"weir.missed":                   {"weir.route=other 0", "weir.route=shop 2"},
+		"weir.unanswered":               {"weir.route=other 0", "weir.route=shop 0"},
+		"weir.left_midway":              {"weir.route=other 0", "weir.route=shop 0"},
+	} {
+		r.equal(name, want...)
+	}
+}
+
+// A tripped Tier says that its breaker is open.
+type tripped struct{ fleet.Tier }
+
+func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+
+// Each limiter is told once, under a name of its own; each Guard in a fleet tells of
+// that.
+func TestC8_MetricsOfLimitersAndFleetsOfGuards(t *testing.T) {
+	r := open(t, weirotel.Options{})
+	shared, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 5, Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rated, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(_ context.Context, key string) (string, error) { return key, nil }
+	m := fleet.NewMemory(fleet.MemoryOptions{})
+	for name, o := range map[string]weir.Options{
+		"a": {Limiter: shared}, "b": {Limiter: limit.All(named, rated)}, "c": {Limiter: shared, Fleet: weir.Fleet{Tier: m}},
+		"d": {Fleet: weir.Fleet{Tier: tripped{m}}},
+	} {
+		o.Name = name
+		r.guard(same, o).Get(t.Context(), "tea")
+	}
+	r.equal("weir.limit.permits", "weir.limit=a 7", "weir.limit=b:a 5")
+	r.equal("weir.limit.admitted", "weir.limit=a 2", "weir.limit=b 1", "weir.limit=b:a 1")
+	r.equal("weir.fleet.open", "weir.guard=c 0", "weir.guard=d 1")
+	r.equal("weir.calls", "weir.guard=a 1", "weir.guard=b 1", "weir.guard=c 1", "weir.guard=d 1")
 }

@@ -29,6 +29,7 @@ var (
 // A registry is what is read when metrics are collected.
 type registry struct {
 	instruments  []metric.Int64Observable // of readings
+	standing     []metric.Observable      // of standings
 	registration metric.Registration      // of read
 
 	mu       sync.Mutex
@@ -60,8 +61,9 @@ func (t *Telemetry) AddRoute(name string, r Route) error {
 	return add(&t.seen.routes, "route", name, r)
 }
 
-// AddGateway does so for the routes of g, as they are when metrics are collected.
-// Of those that are called as one of AddRoute that one is read.
+// AddGateway does so for the routes, upstreams, servers and the cache of g, as they
+// are when metrics are collected. Of routes that are called as one of AddRoute that
+// one is read. The gateways of a Telemetry should not have upstreams of one name.
 func (t *Telemetry) AddGateway(g *gateway.Gateway) error {
 	if g == nil {
 		return fmt.Errorf("%w: there is no Gateway", ErrNil)
@@ -112,7 +114,7 @@ func (t *Telemetry) RemoveRoute(name string) bool {
 // observe makes the instruments, and has them read when m's provider collects.
 func (s *registry) observe(m metric.Meter) error {
 	var faults []error
-	all := make([]metric.Observable, 0, len(readings))
+	all := make([]metric.Observable, 0, len(readings)+len(standings))
 	for _, r := range readings {
 		var one metric.Int64Observable
 		var err error
@@ -123,6 +125,12 @@ func (s *registry) observe(m metric.Meter) error {
 		}
 		faults = append(faults, err)
 		s.instruments = append(s.instruments, one)
+		all = append(all, one)
+	}
+	for _, r := range standings {
+		one, err := r.instrument(m)
+		faults = append(faults, err)
+		s.standing = append(s.standing, one)
 		all = append(all, one)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -149,11 +157,11 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 	guards, routes, gateways := maps.Clone(s.guards), maps.Clone(s.routes), slices.Clone(s.gateways)
 	s.mu.Unlock()
 
-	for name, g := range guards {
-		s.guard(o, guardKey.String(name), g.Stats())
-	}
+	to, limits := sink{o, s.standing}, names{}
 	for _, g := range gateways {
-		for name, st := range g.Stats().Routes {
+		all := g.Stats()
+		to.gateway(all, limits)
+		for name, st := range all.Routes {
 			if _, ok := routes[name]; !ok { // else it would be told twice
 				s.route(o, routeKey.String(name), st)
 			}
@@ -162,6 +170,12 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 	for name, r := range routes {
 		s.route(o, routeKey.String(name), r.Stats())
 	}
+	for name, g := range guards {
+		st := g.Stats()
+		s.guard(o, guardKey.String(name), st)
+		to.guardFleet(name, st.Fleet)
+	}
+	to.limiters(guards, limits)
 	return nil
 }
 

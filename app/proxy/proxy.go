@@ -189,7 +189,10 @@ func (p *proxy) furnish(ctx context.Context, s Settings) error {
 		return &ConfigError{err}
 	}
 	p.gateway = g
-	if err := errors.Join(p.see(), p.telemetry.watch(g)); err != nil {
+	if err := p.see(); err != nil {
+		return err
+	}
+	if err := p.telemetry.watch(g, p.sight); err != nil {
 		return err
 	}
 	return p.office.commit(s, desks)

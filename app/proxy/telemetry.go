@@ -14,10 +14,14 @@ import (
 
 	"github.com/weir-go/weir/adapter/weirotel"
 	"github.com/weir-go/weir/app/proxy/config"
+	"github.com/weir-go/weir/app/proxy/metrics"
 	"github.com/weir-go/weir/app/proxy/otlp"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
+
+// meterName says who tells of the jobs and the program.
+const meterName = "github.com/weir-go/weir/app/proxy"
 
 // flushGrace is how long the last metrics and traces have at the end.
 const flushGrace = 3 * time.Second
@@ -53,9 +57,17 @@ func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 	return nil
 }
 
-// watch has the counts of g sent.
-func (t *telemetry) watch(g Gateway) error {
-	if real, ok := g.(*gateway.Gateway); ok && t != nil { // or a test's
+// watch has the counts of g sent, and those of the jobs and the program.
+func (t *telemetry) watch(g Gateway, s *sight) error {
+	if t == nil {
+		return nil
+	}
+	if m := t.exporter.MeterProvider(); m != nil {
+		if err := metrics.Observe(m.Meter(meterName), metrics.Options{Queues: s.board.Queues, Program: s.program}); err != nil {
+			return err
+		}
+	}
+	if real, ok := g.(*gateway.Gateway); ok { // or a test's
 		return t.weirotel.AddGateway(real)
 	}
 	return nil
