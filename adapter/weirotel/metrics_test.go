@@ -372,6 +372,7 @@ func TestC8_MetricsAlone(t *testing.T) {
 				go ask(t.Context(), tel.Middleware(h, "shop"), "http://shop.example/", "Traceparent: "+traceparent)
 			}
 			time.Sleep(2 * time.Second)
+			synctest.Wait() // a sleep alone orders nothing: carried is another goroutine's
 			if carried != traceparent {
 				t.Errorf("the call carries %q; want what the client has sent", carried)
 			}
