@@ -85,7 +85,7 @@ func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.Ca
 		how.errorType = strconv.Itoa(end.Status)
 	}
 	if in := o.t.inst; in != nil {
-		in.client.Inst().Record(ctx, end.Duration.Seconds(), in.calls.get(how, called.attrs)...)
+		in.calls.get(how, called.attrs).Record(ctx, end.Duration)
 	}
 	span := o.t.started(ctx)
 	if span == nil {
@@ -112,7 +112,7 @@ func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
 		how.errorType = errorType(w.Err)
 	}
 	if in := o.t.inst; in != nil {
-		in.wait.Record(ctx, w.Duration.Seconds(), in.waits.get(how, waited.attrs)...)
+		in.waits.get(how, waited.attrs).Record(ctx, w.Duration)
 	}
 	if o.t.tracer != nil {
 		o.t.wait(ctx, "weir wait "+w.Route, w.Start, w.Duration, w.Call, w.Err, routeKey.String(w.Route), joinedKey.Bool(true))

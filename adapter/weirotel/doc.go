@@ -73,7 +73,8 @@ unavailable, lost_leases, waits, pushes and resets.
 # What it requires
 
 The API of OpenTelemetry, without its package otel of global providers, which would
-bring three more modules; and the SDK in tests only. So providers are given, and nil
-means none.
+bring three more modules; and the SDK in tests only, and in package requests, which
+counts requests for less than an instrument of the SDK does. So providers are given,
+and nil means none.
 */
 package weirotel

@@ -45,7 +45,7 @@ func (o guards) LoadEnd(ctx context.Context, l weir.LoadInfo, end weir.LoadEnd) 
 		how.outcome, how.errorType = "failed", errorType(end.Err)
 	}
 	if in := o.t.inst; in != nil {
-		in.load.Record(ctx, end.Duration.Seconds(), in.loads.get(how, loaded.attrs)...)
+		in.loads.get(how, loaded.attrs).Record(ctx, end.Duration)
 	}
 	span := o.t.started(ctx)
 	if span == nil {
@@ -68,7 +68,7 @@ func (o guards) Waited(ctx context.Context, w weir.Wait) {
 		how.errorType = errorType(w.Err)
 	}
 	if in := o.t.inst; in != nil {
-		in.wait.Record(ctx, w.Duration.Seconds(), in.waits.get(how, waited.attrs)...)
+		in.waits.get(how, waited.attrs).Record(ctx, w.Duration)
 	}
 	if o.t.tracer != nil && (w.Joined || w.Load == nil) {
 		o.t.wait(ctx, "weir wait "+w.Guard, w.Start, w.Duration, w.Load, w.Err, guardKey.String(w.Guard), joinedKey.Bool(w.Joined))

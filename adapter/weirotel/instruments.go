@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
 )
 
 // instruments are what is recorded when it happens.
 type instruments struct {
-	load, wait metric.Float64Histogram
-	client     httpconv.ClientRequestDuration
-	server     httpconv.ServerRequestDuration
-	active     activeRequests
-
+	began    time.Time // see now
 	loads    sets[loaded]
 	waits    sets[waited]
 	calls    sets[called]
 	requests sets[answered]
+	active   activeRequests
 }
 
 // seconds are the ends of buckets that are advised for durations, from what a
@@ -28,18 +27,30 @@ var seconds = []float64{
 	0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
 }
 
-func newInstruments(m metric.Meter) (*instruments, error) {
-	in := new(instruments)
+// newInstruments makes those of m, but that of requests if they have another
+// Recorder.
+func newInstruments(m metric.Meter, requests func(attribute.Set) Recorder) (*instruments, error) {
+	in := &instruments{began: time.Now()}
 	var faults [5]error
-	in.load, faults[0] = m.Float64Histogram("weir.load.duration", metric.WithUnit("s"),
+	load, err := m.Float64Histogram("weir.load.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long the load function of a Guard ran."), metric.WithExplicitBucketBoundaries(seconds...))
-	in.wait, faults[1] = m.Float64Histogram("weir.wait.duration", metric.WithUnit("s"),
+	in.loads.recorder, faults[0] = by(load), err
+	wait, err := m.Float64Histogram("weir.wait.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long a call or a request waited for a load or a call."), metric.WithExplicitBucketBoundaries(seconds...))
-	in.client, faults[2] = httpconv.NewClientRequestDuration(m)
-	in.server, faults[3] = httpconv.NewServerRequestDuration(m)
+	in.waits.recorder, faults[1] = by(wait), err
+	client, err := httpconv.NewClientRequestDuration(m)
+	in.calls.recorder, faults[2] = by(client.Inst()), err
+	if in.requests.recorder = requests; requests == nil {
+		server, err := httpconv.NewServerRequestDuration(m)
+		in.requests.recorder, faults[3] = by(server.Inst()), err
+	}
 	faults[4] = in.active.observe(m)
 	return in, errors.Join(faults[:]...)
 }
+
+// now is the time since began, to read which takes half of what time.Now does: it
+// is read twice a request.
+func (in *instruments) now() time.Duration { return time.Since(in.began) }
 
 // activeRequests are http.server.active_requests. They are counted here and read
 // when metrics are collected, as an instrument that is told of the beginning and

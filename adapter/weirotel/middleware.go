@@ -1,10 +1,8 @@
 package weirotel
 
 import (
-	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
@@ -40,7 +38,7 @@ func (t *Telemetry) Middleware(next http.Handler, route string) http.Handler {
 
 // serve answers r by next, and records it.
 func (in *instruments) serve(w http.ResponseWriter, r *http.Request, next http.Handler, route string) {
-	start := time.Now()
+	start := in.now()
 	ctx := r.Context()
 	came := arrived{methodNumber(r.Method), scheme(r) == "https"}
 	in.active.add(came, 1)
@@ -49,15 +47,12 @@ func (in *instruments) serve(w http.ResponseWriter, r *http.Request, next http.H
 	noted := &writer{ResponseWriter: w, route: route}
 	returned := false
 	defer func() { // deferred, as next may panic, which goes on
+		d := in.now() - start
 		in.active.add(came, -1)
-		in.record(ctx, time.Since(start), noted.answered(came, r, returned))
+		in.requests.get(noted.answered(came, r, returned), answered.attrs).Record(ctx, d)
 	}()
 	next.ServeHTTP(noted, r)
 	returned = true
-}
-
-func (in *instruments) record(ctx context.Context, d time.Duration, how answered) {
-	in.server.Inst().Record(ctx, d.Seconds(), in.requests.get(how, answered.attrs)...)
 }
 
 // arrived is what the attributes of a request are made from when it comes.

@@ -1,43 +1,73 @@
 package weirotel
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
+// A Recorder counts durations, all with the same attributes. It is safe for
+// concurrent use, and may be called for each request.
+type Recorder interface {
+	// Record adds d, of what ran in ctx.
+	Record(ctx context.Context, d time.Duration)
+}
+
+var _ Recorder = (*measured)(nil)
+
+// measured is an instrument, with attributes that are ready for it.
+type measured struct {
+	inst  metric.Float64Histogram
+	attrs []metric.RecordOption
+}
+
+// Record is of [Recorder].
+func (m *measured) Record(ctx context.Context, d time.Duration) {
+	m.inst.Record(ctx, d.Seconds(), m.attrs...)
+}
+
+// by has durations recorded by inst.
+func by(inst metric.Float64Histogram) func(attribute.Set) Recorder {
+	return func(s attribute.Set) Recorder {
+		return &measured{inst, []metric.RecordOption{metric.WithAttributeSet(s)}}
+	}
+}
+
 // maxSets bounds a sets. What is beyond it is made each time.
 const maxSets = 4096
 
-// sets remembers the attributes of measurements by what they are made from, so
-// that a measurement allocates nothing. The zero sets is empty and ready.
+// sets remembers who records a measurement by what its attributes are made from,
+// so that a measurement allocates nothing.
 type sets[K comparable] struct {
-	now atomic.Pointer[map[K][]metric.RecordOption] // read for each measurement, by all at once: a mutex would be contended
+	recorder func(attribute.Set) Recorder
 
-	mu sync.Mutex // of who replaces it
+	now atomic.Pointer[map[K]Recorder] // read for each measurement, by all at once: a mutex would be contended
+	mu  sync.Mutex                     // of who replaces it
 }
 
-// get returns the options of k, made by attrs if they are not known yet.
-func (s *sets[K]) get(k K, attrs func(K) []attribute.KeyValue) []metric.RecordOption {
+// get returns the Recorder of k, whose attributes are those of attrs.
+func (s *sets[K]) get(k K, attrs func(K) []attribute.KeyValue) Recorder {
 	if m := s.now.Load(); m != nil {
-		if o, ok := (*m)[k]; ok {
-			return o
+		if r, ok := (*m)[k]; ok {
+			return r
 		}
 	}
-	o := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrs(k)...))}
+	r := s.recorder(attribute.NewSet(attrs(k)...))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := map[K][]metric.RecordOption{}
+	next := map[K]Recorder{}
 	if m := s.now.Load(); m != nil {
 		if len(*m) >= maxSets {
-			return o
+			return r
 		}
 		next = maps.Clone(*m)
 	}
-	next[k] = o
+	next[k] = r
 	s.now.Store(&next)
-	return o
+	return r
 }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name of the instrumentation.
-const scope = "github.com/weir-go/weir/adapter/weirotel"
+// Scope is the name of the instrumentation: of the Tracer and of the Meter.
+const Scope = "github.com/weir-go/weir/adapter/weirotel"
 
 // Keys of attributes that are not OpenTelemetry's own.
 const (
@@ -41,6 +41,11 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. nil: there are none.
 	MeterProvider metric.MeterProvider
+	// Requests makes what records http.server.request.duration for the requests of
+	// a Middleware, once for each set of attributes, in place of an instrument of
+	// MeterProvider, without which it is not asked. nil: the instrument. Package
+	// requests has one for readers of OpenTelemetry's SDK that costs a small part.
+	Requests func(attribute.Set) Recorder
 	// Propagator reads the trace context of requests, and writes that of calls.
 	// nil: propagation.TraceContext, the fields traceparent and tracestate of the
 	// W3C.
@@ -75,14 +80,14 @@ func New(o Options) (*Telemetry, error) {
 		t.o.Propagator = propagation.TraceContext{}
 	}
 	if o.TracerProvider != nil {
-		t.tracer = o.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+		t.tracer = o.TracerProvider.Tracer(Scope, trace.WithSchemaURL(semconv.SchemaURL))
 	}
 	if o.MeterProvider == nil {
 		return t, nil
 	}
-	meter := o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	meter := o.MeterProvider.Meter(Scope, metric.WithSchemaURL(semconv.SchemaURL))
 	var err error
-	if t.inst, err = newInstruments(meter); err == nil {
+	if t.inst, err = newInstruments(meter, o.Requests); err == nil {
 		err = t.seen.observe(meter)
 	}
 	if err != nil {
