@@ -40,14 +40,14 @@ func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 	}
 	e, err := otlp.Start(ctx, otlp.Options{
 		Service: a.Service, Endpoint: a.Endpoint, Headers: a.Headers, TLS: a.TLS, Timeout: a.Timeout,
-		Metrics: a.Metrics, Interval: a.Interval, Traces: a.Traces, Sample: a.Sample,
+		Metrics: a.Metrics, Interval: a.Interval, Traces: a.Traces, Sample: a.Sample, Exemplars: a.Traces && a.Trust,
 		Version: version(), Instance: p.id, Logger: p.logger,
 	})
 	if err != nil {
 		return err
 	}
 	w, err := weirotel.New(weirotel.Options{
-		TracerProvider: e.TracerProvider(), MeterProvider: e.MeterProvider(), Untrusted: !a.Trust,
+		TracerProvider: e.TracerProvider(), MeterProvider: e.MeterProvider(), Requests: e.Requests(), Untrusted: !a.Trust,
 	})
 	if err != nil {
 		_ = e.Close(ctx) // there is nothing to send

@@ -229,7 +229,8 @@ func TestTelemetryWithoutItsReceiver(t *testing.T) {
 }
 
 // Nobody outside decides what is sampled, unless the operator says so: a trace that a
-// client names is linked to, and not gone on with.
+// client names is linked to, and not gone on with. How long requests take is told
+// either way.
 func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 	for _, tt := range []struct {
 		more, flags string // of the configuration, and of the client's traceparent
@@ -251,7 +252,7 @@ func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 			parents <- q.Header.Get("Traceparent")
 		}))
 		file := filepath.Join(t.TempDir(), "weir.yaml")
-		config(t, file, origin.URL, "listen: [{address: '127.0.0.1:0'}]\ntelemetry: {otlp: {metrics: false, endpoint: '"+r.URL+"/otlp'"+tt.more+"}}")
+		config(t, file, origin.URL, "listen: [{address: '127.0.0.1:0'}]\ntelemetry: {otlp: {endpoint: '"+r.URL+"/otlp'"+tt.more+"}}")
 		p := start(t, "--config", file)
 		trace, client := strings.Repeat("ab", 16), strings.Repeat("cd", 8)
 		if a, _ := speak(t, "GET", p.listen[0]+"/a", "", "Traceparent: 00-"+trace+"-"+client+"-"+tt.flags); a.status != 200 {
@@ -266,6 +267,9 @@ func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 			continue
 		}
 		r.mu.Lock()
+		if p := r.metrics["http.server.request.duration"].GetHistogram().GetDataPoints(); len(p) != 1 || p[0].Count != 1 {
+			t.Errorf("%s: the duration of requests is told by %v; want one", name, p)
+		}
 		if len(r.spans) != tt.spans {
 			t.Errorf("%s: %d spans have arrived; want %d", name, len(r.spans), tt.spans)
 		}

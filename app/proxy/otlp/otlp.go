@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +24,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weir-go/weir/adapter/weirotel"
+	"github.com/weir-go/weir/adapter/weirotel/requests"
 )
 
 // defaultService is what the program is called if nobody says.
@@ -44,6 +49,10 @@ type Options struct {
 	// others are is said by who began them. nil means not said.
 	Sample *float64
 
+	// Exemplars says that the durations of requests may have some: that requests are
+	// parts of traces that clients have begun, and that are gone on with.
+	Exemplars bool
+
 	// Version and Instance are of this program: service.version, which may be
 	// empty, and service.instance.id.
 	Version, Instance string
@@ -63,6 +72,7 @@ const (
 type Exporter struct {
 	tracer *sdktrace.TracerProvider // nil: no traces
 	meter  *sdkmetric.MeterProvider // nil: no metrics
+	counts *requests.Counts         // nil: an instrument counts requests
 }
 
 // Start returns an Exporter. It does not wait for the receiver.
@@ -97,6 +107,10 @@ func Start(ctx context.Context, o Options) (*Exporter, error) {
 		if o.Interval > 0 {
 			options = append(options, sdkmetric.WithInterval(o.Interval))
 		}
+		if !o.instrument(exporter) {
+			e.counts = requests.New()
+			options = append(options, sdkmetric.WithProducer(e.counts))
+		}
 		reader := sdkmetric.NewPeriodicReader(&metrics{exporter, said}, options...)
 		e.meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(res))
 	}
@@ -117,6 +131,27 @@ func (e *Exporter) MeterProvider() metric.MeterProvider {
 		return nil
 	}
 	return e.meter
+}
+
+// Requests returns what counts the durations of requests, for weirotel.Options: nil
+// if an instrument has to, or if no metrics are sent.
+func (e *Exporter) Requests() func(attribute.Set) weirotel.Recorder {
+	if e.counts == nil {
+		return nil
+	}
+	return e.counts.Recorder
+}
+
+// instrument reports whether only an instrument of the SDK can tell the durations of
+// requests as it is asked to, which takes three times as long. By default it is not
+// so.
+func (o Options) instrument(e sdkmetric.Exporter) bool {
+	const kind = sdkmetric.InstrumentKindHistogram
+	_, explicit := e.Aggregation(kind).(sdkmetric.AggregationExplicitBucketHistogram)
+	filter := strings.ToLower(strings.TrimSpace(os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER")))
+	return !explicit || e.Temporality(kind) != metricdata.CumulativeTemporality ||
+		o.Exemplars && filter != "always_off" || filter == "always_on" ||
+		strings.TrimSpace(os.Getenv("OTEL_GO_X_CARDINALITY_LIMIT")) != ""
 }
 
 // Close sends what is left, until ctx ends, and stops.
