@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/adapter/weirotel"
+	"github.com/weir-go/weir/adapter/weirotel/requests"
 	"github.com/weir-go/weir/adapter/weirprom"
 )
 
@@ -31,8 +32,9 @@ type watch struct {
 // newWatch returns one without spans if traces is false.
 func newWatch(tb testing.TB, traces bool) *watch {
 	tb.Helper()
-	w := &watch{registry: prometheus.NewPedanticRegistry(), reader: sdkmetric.NewManualReader()}
-	o := weirotel.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))}
+	counts := requests.New()
+	w := &watch{registry: prometheus.NewPedanticRegistry(), reader: sdkmetric.NewManualReader(sdkmetric.WithProducer(counts))}
+	o := weirotel.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader)), Requests: counts.Recorder}
 	if traces {
 		o.TracerProvider = sdktrace.NewTracerProvider()
 	}
