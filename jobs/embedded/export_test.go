@@ -28,6 +28,20 @@ func (f Flusher) Flush(stream string) (block int, err error) {
 	return block, err
 }
 
+// Holds reports whether the block that was flushed last is kept open, and not
+// another file that had its name.
+func (f Flusher) Holds(stream string) bool {
+	t := f.f.tails[stream]
+	if t == nil {
+		return false
+	}
+	replaced, err := t.replaced()
+	return err == nil && !replaced
+}
+
+// Close closes what is kept open.
+func (f Flusher) Close(stream string) { f.f.forget(stream) }
+
 // Block is the file of a block.
 func (f Flusher) Block(stream string, block int) string {
 	return blockFile(filepath.Join(f.f.dir, stream), block)

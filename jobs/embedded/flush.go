@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,12 +49,6 @@ type asked struct {
 	answer func(error) // must not block
 }
 
-// A tail is the last block of a stream, when it was flushed last.
-type tail struct {
-	index int
-	file  os.FileInfo
-}
-
 // startFlusher serves journal.FlushSubject on nc, which is its own from then on.
 func startFlusher(dir string, nc *nats.Conn, fail func(error)) (*flusher, error) {
 	f := &flusher{
@@ -78,6 +72,9 @@ func startFlusher(dir string, nc *nats.Conn, fail func(error)) (*flusher, error)
 func (f *flusher) close() {
 	close(f.stop)
 	<-f.done
+	for stream := range f.tails {
+		f.forget(stream)
+	}
 	f.nc.Close()
 }
 
@@ -165,87 +162,70 @@ func (f *flusher) flush(stream string) error {
 	if stream == "" || strings.ContainsAny(stream, `/\`) || stream[0] == '.' {
 		return fmt.Errorf("%q is no stream", stream)
 	}
+	err := fs.ErrNotExist
+	if t := f.tails[stream]; t != nil {
+		err = t.flush()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		f.forget(stream) // if it was there, the block was emptied, and removed
+		return f.first(stream)
+	}
+	return err
+}
+
+func (f *flusher) forget(stream string) {
+	if t := f.tails[stream]; t != nil {
+		t.close()
+		delete(f.tails, stream)
+	}
+}
+
+// first flushes all of a stream, and the folders that lead to it. The tail is
+// opened before that: if it is another file by then, the next flush sees it.
+func (f *flusher) first(stream string) error {
 	dir := filepath.Join(f.dir, stream)
-	last := f.tails[stream]
-	if last == nil {
-		return f.first(stream, dir)
+	entries, err := os.ReadDir(blockFolder(dir))
+	if err != nil {
+		return err
 	}
-	i, grown := last.index, false
-	for {
-		info, err := flushFile(blockFile(dir, i))
-		switch {
-		case err == nil:
-			// A block that was rewritten is another file with the name.
-			grown = grown || !os.SameFile(info, last.file)
-			f.tails[stream] = &tail{i, info}
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		case i == last.index:
-			return f.first(stream, dir) // the block was emptied, and removed
+	var blocks []int
+	for _, e := range entries {
+		if i, isBlock := blockIndex(e.Name()); isBlock {
+			blocks = append(blocks, i)
 		}
-		next, err := blockAfter(dir, i)
-		if err != nil {
+	}
+	var t *tail
+	if len(blocks) > 0 {
+		if t, err = openTail(dir, slices.Max(blocks)); ignoreGone(err) != nil {
 			return err
 		}
-		if next == 0 {
-			break
-		}
-		i = next
 	}
-	if grown {
-		return flushDir(filepath.Join(dir, "msgs"))
+	if err := flushAll(f.dir, dir, blocks); err != nil {
+		t.close()
+		return err
+	}
+	if t != nil {
+		f.tails[stream] = t
 	}
 	return nil
 }
 
-// blockAfter returns the first block after i, or 0. Numbers are left out: a
-// block that is emptied at once is gone, and the next one is there.
-func blockAfter(dir string, i int) (int, error) {
-	folder, err := os.Open(filepath.Join(dir, "msgs"))
-	if err != nil {
-		return 0, err
-	}
-	defer folder.Close()
-	names, err := folder.Readdirnames(-1)
-	next := 0
-	for _, name := range names {
-		if n, isBlock := blockIndex(name); isBlock && n > i && (next == 0 || n < next) {
-			next = n
+// flushAll flushes blocks of the stream in dir, what describes it, and the
+// folders up to root.
+func flushAll(root, dir string, blocks []int) error {
+	for _, i := range blocks {
+		if err := ignoreGone(flushFile(blockFile(dir, i))); err != nil {
+			return err
 		}
 	}
-	return next, err
-}
-
-// first flushes all of a stream, and the folders that lead to it.
-func (f *flusher) first(stream, dir string) error {
-	newest := &tail{}
-	err := filepath.WalkDir(filepath.Join(dir, "msgs"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return ignoreGone(err)
-		}
-		index, isBlock := blockIndex(d.Name())
-		if !isBlock {
-			return nil
-		}
-		info, err := flushFile(path)
-		if err == nil && index > newest.index {
-			newest = &tail{index, info}
-		}
-		return ignoreGone(err)
-	})
-	for _, name := range [...]string{"meta.inf", "meta.sum"} {
-		if err == nil {
-			_, err = flushFile(filepath.Join(dir, name))
-		}
+	paths := []string{filepath.Join(dir, "meta.inf"), filepath.Join(dir, "meta.sum")}
+	for folder := blockFolder(dir); len(folder) >= len(root); folder = filepath.Dir(folder) {
+		paths = append(paths, folder)
 	}
-	for folder := filepath.Join(dir, "msgs"); err == nil && len(folder) >= len(f.dir); folder = filepath.Dir(folder) {
-		err = flushDir(folder)
-	}
-	if err != nil {
-		return err
-	}
-	if newest.index > 0 {
-		f.tails[stream] = newest
+	for _, path := range paths {
+		if err := flushFile(path); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -257,30 +237,11 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func blockFile(dir string, index int) string {
-	return filepath.Join(dir, "msgs", strconv.Itoa(index)+".blk")
-}
-
-func blockIndex(name string) (int, bool) {
-	number, ok := strings.CutSuffix(name, ".blk")
-	index, err := strconv.Atoi(number)
-	return index, ok && err == nil
-}
-
-// flushFile flushes a file and returns which it is.
-func flushFile(path string) (os.FileInfo, error) {
+func flushFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return nil, err
-	}
-	return f.Stat()
-}
-
-func flushDir(path string) error {
-	_, err := flushFile(path)
-	return err
+	return f.Sync()
 }

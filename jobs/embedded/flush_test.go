@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/jobs/embedded"
 )
@@ -14,18 +15,8 @@ import (
 // also where those before it were emptied, and are gone.
 func TestFlushFindsTheLastBlock(t *testing.T) {
 	f := embedded.NewFlusher(t.TempDir())
-	meta := filepath.Dir(filepath.Dir(f.Block("T", 1)))
-	if err := os.MkdirAll(filepath.Join(meta, "msgs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write := func(path string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(meta, "meta.inf"))
-	write(filepath.Join(meta, "meta.sum"))
+	defer f.Close("T")
+	makeBlocks(t, f)
 	for _, step := range []struct {
 		what         string
 		make, remove []int
@@ -42,7 +33,7 @@ func TestFlushFindsTheLastBlock(t *testing.T) {
 		{"and all but one gone", nil, []int{3, 5, 6, 7, 8, 9, 30, 41}, 100},
 	} {
 		for _, i := range step.make {
-			write(f.Block("T", i))
+			writeFile(t, f.Block("T", i))
 		}
 		for _, i := range step.remove {
 			if err := os.Remove(f.Block("T", i)); err != nil {
@@ -52,6 +43,85 @@ func TestFlushFindsTheLastBlock(t *testing.T) {
 		if got, err := f.Flush("T"); got != step.want || err != nil {
 			t.Errorf("%s: flushed up to block %d, %v; want %d, nil", step.what, got, err, step.want)
 		}
+	}
+}
+
+// A folder without changes is not listed again, and a block is found all the same:
+// also one that came soon after the folder was listed, by which its time may not
+// have changed.
+func TestFlushFindsABlockInAQuietFolder(t *testing.T) {
+	for _, quiet := range []time.Duration{0, time.Hour} {
+		f := embedded.NewFlusher(t.TempDir())
+		folder := filepath.Dir(f.Block("T", 1))
+		makeBlocks(t, f, 1)
+		for i := 1; i <= 3; i++ {
+			if i > 1 {
+				writeFile(t, f.Block("T", i))
+			}
+			then := time.Now().Add(-quiet)
+			if err := os.Chtimes(folder, then, then); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got, err := f.Flush("T"); got != i || err != nil {
+					t.Errorf("quiet for %v: flushed up to block %d, %v; want %d, nil", quiet, got, err, i)
+				}
+			}
+			if quiet == 0 { // the next block comes within the same tick
+				writeFile(t, f.Block("T", i+1))
+				if err := os.Chtimes(folder, then, then); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := f.Flush("T"); got != i+1 || err != nil {
+					t.Errorf("in the same tick: flushed up to block %d, %v; want %d, nil", got, err, i+1)
+				}
+			}
+		}
+		f.Close("T")
+	}
+}
+
+// A block that the server has written anew is another file with the name, and it
+// is that which has to be flushed.
+func TestFlushFindsABlockThatWasRewritten(t *testing.T) {
+	f := embedded.NewFlusher(t.TempDir())
+	defer f.Close("T")
+	makeBlocks(t, f, 1)
+	if _, err := f.Flush("T"); err != nil || !f.Holds("T") {
+		t.Fatalf("Flush = %v, holds the block: %v; want nil, true", err, f.Holds("T"))
+	}
+	anew := f.Block("T", 1) + ".tmp"
+	writeFile(t, anew)
+	if err := os.Rename(anew, f.Block("T", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if f.Holds("T") {
+		t.Fatal("the block is the same file after it was rewritten")
+	}
+	if _, err := f.Flush("T"); err != nil || !f.Holds("T") {
+		t.Errorf("Flush = %v, holds the new one: %v; want nil, true", err, f.Holds("T"))
+	}
+}
+
+func writeFile(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeBlocks makes the files of the stream T, with these blocks.
+func makeBlocks(t *testing.T, f embedded.Flusher, blocks ...int) {
+	t.Helper()
+	folder := filepath.Dir(f.Block("T", 1))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"meta.inf", "meta.sum"} {
+		writeFile(t, filepath.Join(filepath.Dir(folder), name))
+	}
+	for _, i := range blocks {
+		writeFile(t, f.Block("T", i))
 	}
 }
 
