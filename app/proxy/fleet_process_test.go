@@ -283,12 +283,14 @@ func TestProxyStartsWithoutItsRedis(t *testing.T) {
 		t.Errorf("the origin was called %d times; want 2, one for each", n)
 	}
 	startRedis(t, program, addr, "secret-of-redis")
+	// Redis tells the proxy that it is there before the breaker has asked it.
 	for _, p := range all {
 		p.await("back in the fleet", 1)
+		until(t, "the breaker closes", func() bool { return !alone(t, p.admin) })
 	}
 	for _, p := range all {
-		if a, _ := ask(p.listen[0]+"/y", ""); a.body != "/y 3" {
-			t.Errorf("when it is back: %+v; want the one call's answer", a)
+		if a, h := ask(p.listen[0]+"/y", ""); a.body != "/y 3" {
+			t.Errorf("when it is back: %+v, Cache-Status %q; want the one call's answer", a, h.Get("Cache-Status"))
 		}
 	}
 	for _, p := range all { // a reload keeps the connection, and says what it cannot change

@@ -38,6 +38,7 @@ type house struct {
 	public  string // URL
 	admin   string // URL
 	broken  atomic.Bool
+	keeps   atomic.Bool   // what the service answers is fresh for long, and never refreshed
 	calls   atomic.Int64  // of the service
 	left    chan struct{} // gets one for each call of /reports/slow, when it was given up
 	process *os.Process
@@ -150,6 +151,9 @@ func (s *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=2, stale-while-revalidate=2, stale-if-error=600")
+	if s.keeps.Load() {
+		w.Header().Set("Cache-Control", "max-age=600")
+	}
 	w.Header().Set("Cache-Tag", "shelf")
 	fmt.Fprintf(w, "%s, call %d\n", r.URL.Path, s.calls.Load())
 }
