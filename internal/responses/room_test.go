@@ -177,15 +177,13 @@ func TestReserveGivesBackNoMoreThanItTook(t *testing.T) {
 }
 
 // 100,000 URLs that are asked for once each pass through 64 MiB: the bound
-// holds, the process stays within two and a half times of it, and what is used
-// again and again stays.
+// holds, what lives in memory is a little more, and what is used again and again
+// stays. The process takes about twice what lives, on a machine whose collector
+// has its turn in time.
 func TestScanLeavesHotEntries(t *testing.T) {
 	const bound, scan, hot = 64 << 20, 100_000, 1000
 	s := responses.New(responses.Options{Bytes: bound})
-	heap()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	base, most, mostUsed := m.Sys-m.HeapReleased, uint64(0), int64(0)
+	base, most, mostUsed := heap(), int64(0), int64(0)
 
 	r := rand.New(rand.NewPCG(1, 2))
 	fetch := func(p string, n int) {
@@ -206,8 +204,10 @@ func TestScanLeavesHotEntries(t *testing.T) {
 		if i%1000 == 0 {
 			st := s.Stats()
 			wantBound(t, s)
-			runtime.ReadMemStats(&m)
-			most, mostUsed = max(most, m.Sys-m.HeapReleased-base), max(mostUsed, st.Used)
+			mostUsed = max(mostUsed, st.Used)
+		}
+		if i%10_000 == 0 {
+			most = max(most, heap()-base)
 		}
 	}
 	left := 0
@@ -216,15 +216,15 @@ func TestScanLeavesHotEntries(t *testing.T) {
 			left++
 		}
 	}
-	t.Logf("%d of %d hot entries left, %d bytes used at most, %d resident, %+v", left, hot, mostUsed, most, s.Stats())
+	t.Logf("%d of %d hot entries left, %d bytes used at most, %d live, %+v", left, hot, mostUsed, most, s.Stats())
 	if left < hot*99/100 {
 		t.Errorf("%d of %d hot entries left; want at least 99 %%", left, hot)
 	}
 	if mostUsed < bound*9/10 {
 		t.Errorf("Used = %d at most; want nearly all of %d", mostUsed, bound)
 	}
-	if most > bound*5/2 {
-		t.Errorf("%d bytes resident; want at most 2.5 times %d", most, bound)
+	if most > bound*5/4 {
+		t.Errorf("%d bytes live; want at most 1.25 times %d", most, bound)
 	}
 	s.Check(t)
 }
