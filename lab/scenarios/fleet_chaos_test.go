@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/lab/fleetlab"
+	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/lab/scenario"
 	"github.com/weir-go/weir/lab/scenarios"
 )
@@ -42,20 +43,40 @@ func TestChaosSeesABrokenTier(t *testing.T) {
 				}
 				t.Skip(err)
 			}
-			res, err := scenario.Config{Program: program, Small: true}.Run(t.Context(), s)
-			if err != nil && !errors.Is(err, scenario.ErrNotHeld) {
-				t.Fatal(err)
+			// On a busy machine an instance that goes on may miss the engine's deadline, and
+			// then does no harm: what is broken has to be seen in one of a few runs.
+			tries := 4
+			if tt.holds {
+				tries = 1
 			}
-			seen := false
-			for _, c := range res.Checks {
-				if !c.Holds && strings.Contains(c.What, tt.want) {
-					t.Logf("seen: %s: %s", c.What, c.Detail)
-					seen = true
+			for ; tries > 0; tries-- {
+				seen, checks := sees(t, scenario.Config{Program: program, Small: true}, s, tt.want)
+				if seen != tt.holds {
+					break
 				}
-			}
-			if seen == tt.holds || len(res.Checks) == 0 {
-				t.Errorf("without %s: that %q is broken was seen: %v; want %v: %+v", tt.how, tt.want, seen, !tt.holds, res.Checks)
+				if tries == 1 {
+					t.Errorf("without %s: that %q is broken was seen: %v; want %v: %+v", tt.how, tt.want, seen, !tt.holds, checks)
+				}
 			}
 		})
 	}
+}
+
+// sees runs s and reports whether what is wanted does not hold.
+func sees(t *testing.T, c scenario.Config, s scenario.Scenario, want string) (seen bool, checks []result.Check) {
+	t.Helper()
+	res, err := c.Run(t.Context(), s)
+	if err != nil && !errors.Is(err, scenario.ErrNotHeld) {
+		t.Fatal(err)
+	}
+	if len(res.Checks) == 0 {
+		t.Fatal("it checks nothing")
+	}
+	for _, c := range res.Checks {
+		if !c.Holds && strings.Contains(c.What, want) {
+			t.Logf("seen: %s: %s", c.What, c.Detail)
+			seen = true
+		}
+	}
+	return seen, res.Checks
 }
