@@ -232,10 +232,15 @@ func TestFleetStaleFromTheTierIsServedAndRefreshedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second)
+		refreshes := uint64(0)
 		for _, s := range e.sites {
 			has(t, s.get("/x"), "X-Call", "2")
+			refreshes += s.handler.Stats().Refreshes
 		}
 		e.wantCalls(2)
+		if refreshes != 1 { // one made a call, the others had its answer
+			t.Errorf("Refreshes of all instances = %d; want 1, as they are calls", refreshes)
+		}
 	})
 }
 
