@@ -138,7 +138,7 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &handler{route: r, source: up, http: h}, nil
+	return &handler{route: r, source: up, http: h, rejected: &g.rejected}, nil
 }
 
 func canonical(h http.Header) http.Header {

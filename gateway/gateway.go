@@ -49,6 +49,8 @@ type handler struct {
 	route  Route
 	source *source
 	http   *weirhttp.Handler
+
+	rejected *atomic.Uint64 // the Gateway's
 }
 
 // A source is one upstream: what stays when its configuration changes.
@@ -86,6 +88,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if g.closed.Load() {
+		g.rejected.Add(1)
 		weirhttp.Error(w, r, weir.ErrClosed)
 		return
 	}
@@ -170,6 +173,7 @@ func (h *handler) serveAdmitted(w http.ResponseWriter, r *http.Request) {
 func (h *handler) bounded(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if n := h.route.MaxBody; n > 0 && r.ContentLength != 0 {
 		if r.ContentLength > n {
+			h.rejected.Add(1)
 			weirhttp.Error(w, r, &http.MaxBytesError{Limit: n})
 			return nil, false
 		}

@@ -91,6 +91,24 @@ func TestMaxBody(t *testing.T) {
 		t.Errorf("100001 bytes, chunked = %d %q, %v; want 413", got.status, got.body, got.err)
 	}
 	s.want("/", 200, "0")
+	if st := s.g.Stats(); st.Rejected != 1 || st.Routes[c.Routes[0].Name].Requests != 4 {
+		t.Errorf("Rejected, Requests = %d, %d; want 1, which was refused at once, and the other 4", st.Rejected, st.Routes[c.Routes[0].Name].Requests)
+	}
+}
+
+// After Close requests are counted too, though no route gets them.
+func TestRejectedAfterClose(t *testing.T) {
+	s := open(t, config(upstreamOf(serving(t, "a", nil))))
+	s.want("/", 200, "a")
+	if err := s.g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get("/"); got.status != 503 {
+		t.Errorf("GET / after Close = %d; want 503", got.status)
+	}
+	if st := s.g.Stats(); st.Rejected != 1 || st.Routes["all"].Requests > 1 {
+		t.Errorf("Stats = %+v; want one rejected", st)
+	}
 }
 
 func TestExplain(t *testing.T) {

@@ -8,14 +8,16 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Stats are what a Gateway has done, by route and by upstream.
+// Stats are what a Gateway has done, by route and by upstream. Each request is among
+// the Requests of its route, or in Unrouted or Rejected; those that Config.Front has
+// answered are in none of them.
 type Stats struct {
 	Cache     weirhttp.CacheStats       `json:"cache"`
 	Routes    map[string]weirhttp.Stats `json:"routes"`
 	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
-	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests
+	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests, bodies that say that they are too long, and all after Close
 }
 
 // RouteDurations are how long things took on a route, see [weirhttp.Handler].
