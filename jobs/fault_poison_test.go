@@ -60,7 +60,7 @@ func faultRunWorker(addr string) error {
 			<-time.After(faultSlow)
 		}
 		return "of " + j.Input, nil
-	}, jobs.WorkerOptions{Concurrency: 4})
+	}, jobs.WorkerOptions{Concurrency: 16})
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func TestFaultPoisonDoesNotTakeOthersAlong(t *testing.T) {
 	s := faultStore(t, server.Connect(), jobs.StoreOptions{})
 	q := faultNewQueue(t, s, faultPoison)
 	var slow []*faultHandle
-	for i := range 3 {
+	for i := range 12 {
 		slow = append(slow, faultSubmit(t, q, fmt.Sprint("slow ", i), jobs.SubmitOptions{}))
 	}
 	poison := faultSubmit(t, q, "poison", jobs.SubmitOptions{})

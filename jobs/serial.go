@@ -96,6 +96,34 @@ func (d *delivery) lockOf(name string) (*serialLock, time.Duration, error) {
 	return s, 0, err
 }
 
+// secure makes the locks those of attempt a, and reports whether it may run. If
+// somebody was quicker, the job is handed back.
+//
+// The last attempt of a suspect counts only now. Between its marker and here it can
+// be killed by one that has the lock:
+//
+//	victim   looks at the lock: it is free
+//	killer   looks at the lock: it is free
+//	victim   writes its marker
+//	killer   writes its marker, takes the lock, runs, and kills the process
+//
+// The victim would be dead by an attempt that has not begun.
+func (d *delivery) secure(a *attempt, l locks) (bool, error) {
+	if !l.take(d.w.hurry, a.fence) {
+		a.Begun = d.Begun
+		a.handBack(serialDelay())
+		return false, nil
+	}
+	if !d.suspect() {
+		return true, nil
+	}
+	err := a.put(a.record, nil, underWayTTL)
+	if err != nil {
+		l.drop()
+	}
+	return err == nil, err
+}
+
 // take makes the locks those of the attempt with this fence, and reports whether
 // nobody was quicker. If somebody was, those that were taken are worth nothing
 // once the attempt is handed back.

@@ -274,8 +274,12 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	r.Attempt++
 	r.Spent++
 	r.Fence, r.Started = 0, time.Time{}
+	marker := r
+	if d.suspect() {
+		marker.Spent-- // not yet, see secure
+	}
 	seq, err := q.store.journal.Put(d.w.hurry, journal.Write{
-		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(r), After: d.revision, TTL: underWayTTL, Mine: true,
+		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(marker), After: d.revision, TTL: underWayTTL, Mine: true,
 	})
 	if err != nil {
 		permit.Release(limit.Unused)
@@ -283,11 +287,9 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	}
 	r.Fence, r.Started = seq, q.store.journal.Now()
 	a := &attempt{record: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data, revision: seq, fence: seq}
-	if !locks.take(d.w.hurry, seq) {
+	if ok, err := d.secure(a, locks); !ok {
 		permit.Release(limit.Unused)
-		a.Begun = d.Begun
-		a.handBack(serialDelay())
-		return false, nil
+		return errors.Is(err, journal.ErrStale), err
 	}
 	a.run(permit)
 	locks.drop()
