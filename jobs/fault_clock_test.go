@@ -165,3 +165,16 @@ func TestFaultClockJumpsBackAndADeadlineHasNotPassed(t *testing.T) {
 	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
 	faultWantResult(t, h, "of a")
 }
+
+// When an attempt has started is known as well as the server's clock is, which is
+// told late, or was set back. It was not before the job was there.
+func TestFaultClockJumpsBackBeforeTheStart(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
+	c.jump(-1)
+	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	faultWantResult(t, h, "of a")
+	if st := faultStatus(t, h); st.Started.Before(st.Submitted) || st.Finished.Before(st.Started) {
+		t.Errorf("submitted at %v, started at %v, finished at %v; want them in this order", st.Submitted, st.Started, st.Finished)
+	}
+}

@@ -89,6 +89,14 @@ func read(v journal.View) (*life, bool, error) {
 	return l, true, nil
 }
 
+// since is when l became what it is, by the server's clock.
+func (l *life) since() time.Time {
+	if l.state != nil {
+		return l.state.Time
+	}
+	return l.Submitted
+}
+
 // torn reports whether the work item is of another life than the state after it.
 func (l *life) torn() bool { return l.work != nil && l.state != nil && l.Of != l.work.Seq }
 

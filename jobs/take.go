@@ -286,6 +286,9 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 		return errors.Is(err, journal.ErrStale), err
 	}
 	r.Fence, r.Started = seq, q.store.journal.Now()
+	if since := d.since(); r.Started.Before(since) { // the clock is told late
+		r.Started = since
+	}
 	a := &attempt{record: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data, revision: seq, fence: seq}
 	if ok, err := d.secure(a, locks); !ok {
 		permit.Release(limit.Unused)
