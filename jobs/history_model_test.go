@@ -102,7 +102,10 @@ func (s lifeState) step(op lifeOp, out lifeOut) []any {
 	var next []any
 	if out.answer == unavailable {
 		next = append(next, s) // it has not happened
-		answers = map[string][]string{"submit": {began}, "cancel": {ok}, "retry": {ok}, "drop": {ok}, "start": {ok}, "end": {ok}}[op.call]
+		answers = []string{ok}
+		if effect := effects[op.call]; effect != "" {
+			answers = []string{effect}
+		}
 	}
 	for _, answer := range answers {
 		out.answer = answer
@@ -170,9 +173,13 @@ func (s lifeState) submit(op lifeOp, answer string) (lifeState, bool) {
 	return s, false
 }
 
+// effects is what a call answers that has changed the job.
+var effects = map[string]string{"submit": began, "cancel": ok, "retry": ok, "drop": ok}
+
 // lifeModel is the model of all keys. A slow operation had no answer at first, and has
 // repeated its write: it may have had its effect, and then say what it found, which others
-// have changed since: a Submit that it joined what it began itself, say.
+// have changed since: a Submit that it joined what it began itself, say. Or it has its
+// effect once more, where what it had begun is over and replaced (see addLocked).
 func lifeModel() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
@@ -193,7 +200,7 @@ func lifeModel() porcupine.Model {
 		Step: func(state, input, output any) []any {
 			s, op, out := state.(lifeState), input.(lifeOp), output.(lifeOut)
 			next := s.step(op, out)
-			if effect := map[string]string{"submit": began, "cancel": ok, "retry": ok, "drop": ok}[op.call]; op.slow && effect != "" && out.answer != effect {
+			if effect := effects[op.call]; op.slow && effect != "" && out.answer != effect {
 				out.answer = effect
 				next = append(next, s.step(op, out)...)
 			}

@@ -71,6 +71,33 @@ func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
 	}
 }
 
+// A Submit that had no answer has begun a life all the same. That one fails, another
+// Submit begins the next, and then the first one repeats its write, finds that this is
+// done, and as it was told to restart begins a third.
+func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	submit := func(in string) lifeOp { return lifeOp{key: "0/a", call: "submit", in: in, restart: true} }
+	for _, slow := range []bool{true, false} {
+		h := &lifeHistory{}
+		life := func(at int64, in string, fence uint64, end jobs.State) {
+			h.add(lifeOp{key: "0/a", call: "start", in: in, fence: fence, attempt: 1}, lifeOut{answer: ok}, 0, at*ms)
+			h.add(lifeOp{key: "0/a", call: "end", fence: fence}, lifeOut{answer: ok, state: end}, at*ms, (at+10)*ms)
+		}
+		answered := 300 * ms
+		if slow {
+			answered = 1000 * ms
+		}
+		life(100, "in", 5, jobs.Failed)
+		h.add(submit("other"), lifeOut{answer: began}, 200*ms, 210*ms)
+		life(220, "other", 7, jobs.Done)
+		h.add(submit("in"), lifeOut{answer: began}, 0, answered)
+		life(1010, "in", 9, jobs.Done)
+		if got := porcupine.CheckOperations(lifeModel(), h.ops); got != slow {
+			t.Errorf("slow %t: the history has an explanation: %t; want %t", slow, got, slow)
+		}
+	}
+}
+
 // histories are played one beside another on one queue. The workers are of all.
 type histories struct {
 	r      *contractRig
@@ -140,6 +167,10 @@ func (h *lifeHistory) addLocked(op lifeOp, out lifeOut, call, ret int64) {
 		return
 	}
 	op.slow = ret-call > int64(opTimeout/4) && op.call != "start"
+	if op.slow && out.answer == effects[op.call] {
+		// Its first try may have had its effect, too, and that was over before the next.
+		h.ops = append(h.ops, porcupine.Operation{Input: op, Output: lifeOut{answer: unavailable}, Call: call, Return: ret})
+	}
 	if out.answer == unavailable {
 		ret = math.MaxInt64
 	}
