@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,17 @@ func (r *contractRig) counts() jobs.QueueStatus {
 	return all[0]
 }
 
+// wantWaiting waits until the queue counts so many jobs that nobody has taken. The
+// server counts one a moment after it has accepted it.
+func (r *contractRig) wantWaiting(want int) {
+	r.Helper()
+	var c jobs.QueueStatus
+	r.eventually(fmt.Sprintf("%d jobs wait", want), func() bool { c = r.counts(); return c.Waiting >= want })
+	if c.Waiting != want || c.Taken != 0 {
+		r.Errorf("Queues = %+v; want %d waiting, none taken", c, want)
+	}
+}
+
 func (r *contractRig) wantFull(e *jobs.FullError, reason jobs.FullReason) {
 	r.Helper()
 	if e.Reason != reason || e.Queue != "q" || !errors.Is(e, jobs.ErrFull) {
@@ -63,9 +75,7 @@ func TestJ17AFullQueueRefuses(t *testing.T) {
 	if accepted < most || accepted > 2*most {
 		t.Errorf("%d jobs were accepted; want %d, and those of 100 ms", accepted, most)
 	}
-	if c := r.counts(); c.Waiting != accepted || c.Taken != 0 {
-		t.Errorf("Queues = %+v; want %d waiting: nothing is kept of the refused", c, accepted)
-	}
+	r.wantWaiting(accepted) // nothing is kept of the refused
 	if s := q.Stats(); s.Refused == 0 || s.Submitted != uint64(accepted) {
 		t.Errorf("Stats = %+v; want %d submitted, and some refused", s, accepted)
 	}
@@ -187,9 +197,7 @@ func TestJ21TooLargeAnInputIsRefused(t *testing.T) {
 		t.Errorf("Submit of 101 bytes = %v; want %v", err, jobs.ErrTooLarge)
 	}
 	r.submit(q, strings.Repeat("x", 98), jobs.SubmitOptions{})
-	if c := r.counts(); c.Waiting != 1 {
-		t.Errorf("Queues = %+v; want the one job that is not too large", c)
-	}
+	r.wantWaiting(1) // the one that is not too large
 }
 
 func TestJ21TooLargeAResultFailsTheJob(t *testing.T) {

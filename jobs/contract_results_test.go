@@ -128,9 +128,9 @@ func TestJ9AnInputThatDoesNotDecodeIsDead(t *testing.T) {
 }
 
 // J12: Result, error and progress are kept for a stated time.
-func TestJ12ResultErrorAndProgressAreKeptForATime(t *testing.T) {
+func TestJ12ResultErrorAndProgressAreKept(t *testing.T) {
 	r := contract(t)
-	q := r.queue(jobs.QueueOptions{ResultTTL: 2 * time.Second, DeadTTL: 2 * time.Second, MaxAttempts: 1, Lease: 300 * time.Millisecond})
+	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
 	goOn := make(chan bool)
 	r.work(q, jobs.WorkerOptions{}, func(_ context.Context, j *stringJob) (string, error) {
 		if j.Input != "good" {
@@ -159,16 +159,29 @@ func TestJ12ResultErrorAndProgressAreKeptForATime(t *testing.T) {
 	if s := r.status(dead); len(s.Error) > jobs.MaxNote+100 || !strings.HasPrefix(s.Error, "long long") {
 		t.Errorf("the kept error has %d bytes, %.20q; want about %d of it", len(s.Error), s.Error, jobs.MaxNote)
 	}
-	if since := time.Since(s.Finished); since < time.Second {
-		r.wantResult(h, "result") // a second before its time it is surely there
+}
+
+func TestJ12ResultAndErrorAreKeptForATime(t *testing.T) {
+	r := contract(t)
+	const ttl = 2 * time.Second
+	q := r.queue(jobs.QueueOptions{ResultTTL: ttl, DeadTTL: ttl, MaxAttempts: 1, Lease: 300 * time.Millisecond})
+	r.work(q, jobs.WorkerOptions{}, fails)
+	began := time.Now()
+	all := make(map[string]*stringHandle)
+	for _, in := range []string{"good", "dead", "failed"} {
+		all[in] = r.submit(q, in, jobs.SubmitOptions{})
 	}
-	for _, h := range []*stringHandle{h, dead} {
+	for in, h := range all {
 		r.eventually("it is forgotten", func() bool {
 			ctx, cancel := r.soon()
 			defer cancel()
 			_, err := h.Status(ctx)
 			return errors.Is(err, jobs.ErrNotFound)
 		})
+		// The server's clock may be a hair before ours.
+		if took := time.Since(began); took < ttl-5*time.Millisecond {
+			t.Errorf("%s was forgotten after %v; want it kept for %v", in, took, ttl)
+		}
 		if _, err := r.wait(h); !errors.Is(err, jobs.ErrNotFound) {
 			t.Errorf("Wait for what is kept no more = %v; want %v", err, jobs.ErrNotFound)
 		}
@@ -273,8 +286,9 @@ func TestJ20NothingIsLeftOfAnEvent(t *testing.T) {
 		ctx, cancel := r.soon()
 		defer cancel()
 		_, err := h.Status(ctx)
-		return log.count("a") == 2 && errors.Is(err, jobs.ErrNotFound)
+		return log.count("a") >= 2 && errors.Is(err, jobs.ErrNotFound)
 	})
+	before := log.count("a")
 	r.eventually("its key is free", func() bool { return !r.submit(q, "a", o).Joined() })
-	r.eventually("it is done again", func() bool { return log.count("a") >= 4 })
+	r.eventually("it is done again", func() bool { return log.count("a") >= before+2 })
 }

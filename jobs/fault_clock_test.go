@@ -43,7 +43,7 @@ var faultJumps = map[string]int64{"back": -1, "ahead": 1}
 func TestFaultClockJumpsUnderARunningAttempt(t *testing.T) {
 	for name, years := range faultJumps {
 		t.Run(name, func(t *testing.T) {
-			c := newFaultClocks(t, jobs.QueueOptions{Lease: 500 * time.Millisecond})
+			c := newFaultClocks(t, jobs.QueueOptions{Lease: 2 * time.Second})
 			running, end := make(chan struct{}, 10), make(chan struct{})
 			faultWork(t, c.queue, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
 				running <- struct{}{}
@@ -57,7 +57,7 @@ func TestFaultClockJumpsUnderARunningAttempt(t *testing.T) {
 			h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
 			<-running
 			c.jump(years)
-			<-time.After(3 * c.queue.Lease())
+			<-time.After(2 * c.queue.Lease())
 			close(end)
 			faultWantResult(t, h, "of a")
 			if n := len(running); n != 0 {
@@ -164,6 +164,19 @@ func TestFaultClockJumpsBackAndADeadlineHasNotPassed(t *testing.T) {
 	c.jump(-1)
 	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
 	faultWantResult(t, h, "of a")
+}
+
+// The deadline is the first attempt's: a retry may be later.
+func TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	faultWork(t, c.queue, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
+		if j.Attempt > 1 {
+			return "of " + j.Input, nil
+		}
+		c.proxy.years.Store(1)
+		return "", errors.Join(errors.New("first"), c.store.Ping(context.Background()))
+	})
+	faultWantResult(t, faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour}), "of a")
 }
 
 // When an attempt has started is known as well as the server's clock is, which is

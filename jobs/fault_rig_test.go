@@ -70,7 +70,9 @@ func faultNewQueue(t *testing.T, s *jobs.Store, o jobs.QueueOptions) *faultQueue
 		o.RetryInitial = 20 * time.Millisecond
 	}
 	if o.Lease == 0 {
-		o.Lease = time.Second
+		// So that nothing starts again since a heartbeat was late. A test that needs
+		// the end of a lease says a shorter one.
+		o.Lease = faultPatience
 	}
 	q, err := jobs.NewQueue[string, string](t.Context(), s, "fault", o)
 	for tries := 0; errors.Is(err, jobs.ErrUnavailable) && tries < 20; tries++ {

@@ -29,8 +29,10 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 			t.Parallel()
 			server := natstest.Start(t, natstest.Options{Sync: level == jobs.Disk})
 			o := jobs.StoreOptions{Timeout: time.Second, Durability: level}
-			submits := faultNewQueue(t, faultStore(t, server.Connect(), o), jobs.QueueOptions{})
-			works := faultNewQueue(t, faultStore(t, server.Connect(), o), jobs.QueueOptions{})
+			// How often an attempt can be lost is not what is asked here.
+			queue := jobs.QueueOptions{Lease: time.Second, MaxAttempts: 100}
+			submits := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)
+			works := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)
 			faultWork(t, works, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
 				select { // so that some run when the server is killed
 				case <-ctx.Done():
@@ -90,7 +92,7 @@ func TestFaultServerPaused(t *testing.T) {
 	running := make(chan int, 10)
 	causes := make(chan error, 10)
 	go1 := make(chan struct{})
-	faultWork(t, faultNewQueue(t, faultStore(t, server.Connect(), o), jobs.QueueOptions{}), jobs.WorkerOptions{},
+	faultWork(t, faultNewQueue(t, faultStore(t, server.Connect(), jobs.StoreOptions{}), jobs.QueueOptions{}), jobs.WorkerOptions{},
 		func(ctx context.Context, j *faultJob) (string, error) {
 			if j.Input != "long" {
 				return "of " + j.Input, nil
@@ -147,7 +149,7 @@ func TestFaultConnectionCutForAMoment(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.Options{})
 	proxy := newFaultProxy(t, server.URL())
-	q := faultNewQueue(t, faultStore(t, proxy.connect(t), jobs.StoreOptions{}), jobs.QueueOptions{Lease: 3 * time.Second})
+	q := faultNewQueue(t, faultStore(t, proxy.connect(t), jobs.StoreOptions{}), jobs.QueueOptions{})
 	running, end := make(chan struct{}, 10), make(chan struct{})
 	faultWork(t, q, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
 		running <- struct{}{}
@@ -178,7 +180,7 @@ func TestFaultWorkerCutOffLosesItsLease(t *testing.T) {
 	server := natstest.Start(t, natstest.Options{})
 	proxy := newFaultProxy(t, server.URL())
 	o := jobs.StoreOptions{Timeout: time.Second}
-	cutOff := faultNewQueue(t, faultStore(t, proxy.connect(t), o), jobs.QueueOptions{})
+	cutOff := faultNewQueue(t, faultStore(t, proxy.connect(t), o), jobs.QueueOptions{Lease: 2 * time.Second})
 	q := faultNewQueue(t, faultStore(t, server.Connect(), o), jobs.QueueOptions{})
 
 	running := make(chan uint64, 10)

@@ -87,7 +87,7 @@ func TestFaultServerFull(t *testing.T) {
 	server := natstest.Start(t, natstest.Options{MaxStore: 8 << 20})
 	nc := server.Connect()
 	s := faultStore(t, nc, jobs.StoreOptions{MaxBytes: 4 << 20})
-	q := faultNewQueue(t, s, jobs.QueueOptions{})
+	q := faultNewQueue(t, s, jobs.QueueOptions{Lease: 3 * time.Second})
 	running, end := make(chan struct{}), make(chan struct{})
 	w := faultWork(t, q, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
 		if j.Input == "first" {
@@ -110,7 +110,7 @@ func TestFaultServerFull(t *testing.T) {
 	close(end)
 	faultEventually(t, "the result is refused", func() bool { return w.Stats().Trouble > 0 })
 	// Longer than the lease: the attempt keeps its job.
-	<-time.After(2 * q.Lease())
+	<-time.After(q.Lease() * 3 / 2)
 	if err := hog.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,45 @@
+package jobs_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/limit"
+)
+
+// J7: the wait doubles from one attempt to the next, up to a bound, less a random
+// fifth; an error can say it; and a limiter's is the least.
+func TestDelay(t *testing.T) {
+	const second = time.Second
+	o := jobs.QueueOptions{RetryInitial: second, RetryMax: 5 * second}
+	no := errors.New("no")
+	for _, row := range []struct {
+		spent       int
+		err         error
+		least, most time.Duration
+	}{
+		{1, no, second * 4 / 5, second},
+		{2, no, second * 8 / 5, 2 * second},
+		{3, no, second * 16 / 5, 4 * second},
+		{4, no, 4 * second, 5 * second},
+		{1000, no, 4 * second, 5 * second},
+		{3, jobs.RetryIn(no, 7*second), 7 * second, 7 * second},
+		{3, jobs.RetryIn(no, -1), 0, 0},
+		{3, jobs.RetryIn(no, 2*jobs.MaxDelay), jobs.MaxDelay, jobs.MaxDelay},
+		{3, &limit.Error{RetryAfter: 10 * second}, 10 * second, 12 * second},
+	} {
+		drawn := map[time.Duration]bool{}
+		for range 100 {
+			d := jobs.Delay(o, row.spent, row.err)
+			if d < row.least || d > row.most {
+				t.Errorf("after %d attempts, the last with %v, the wait is %v; want %v to %v", row.spent, row.err, d, row.least, row.most)
+			}
+			drawn[d] = true
+		}
+		if row.least < row.most && len(drawn) < 50 {
+			t.Errorf("after %d attempts, the last with %v, there are %d different waits of 100; want them drawn", row.spent, row.err, len(drawn))
+		}
+	}
+}
