@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // newStore opens a Store on a server of its own.
 func newStore(t testing.TB) *jobs.Store {

@@ -33,7 +33,7 @@ func TestH23_StatusTellsHowItStands(t *testing.T) {
 }
 
 func TestH23_StatusWaits(t *testing.T) {
-	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxWait: 5 * time.Second}})
+	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxWait: 25 * time.Second}})
 	id := x.async("POST", "/slow", "in").job.ID
 	x.arrives()
 	a := x.is("for nothing", x.do("GET", "/.weir/jobs/"+id, "", "Prefer: wait=1"), 200)
@@ -48,7 +48,7 @@ func TestH23_StatusWaits(t *testing.T) {
 	go func() { got <- x.do("GET", "/.weir/jobs/"+id, "", "Prefer: wait=1000") }()
 	x.may <- struct{}{}
 	a = <-got
-	x.has("until it is over", a, "Preference-Applied", "wait=5")
+	x.has("until it is over", a, "Preference-Applied", "wait=25")
 	if a.job.State != "done" {
 		t.Errorf("status = %s; want done", a.body)
 	}

@@ -44,7 +44,10 @@ func TestH23_DoneInTimeIsTheAnswerItself(t *testing.T) {
 
 func TestH23_LaterIsAccepted(t *testing.T) {
 	x := newSite(t, setup{route: jobshttp.RouteOptions{MaxWait: time.Second}})
-	a := x.is("a slow call", x.do("POST", "/slow", "in", "Prefer: respond-async; x=y,wait=100"), 202)
+	const key = "Idempotency-Key: k"
+	x.async("POST", "/slow", "in", key)
+	x.arrives() // so that it runs
+	a := x.is("a slow call", x.do("POST", "/slow", "in", key, "Prefer: respond-async; x=y,wait=100"), 202)
 	x.has("a slow call", a, "Preference-Applied", "respond-async, wait=1")
 	x.has("a slow call", a, "Vary", "Prefer")
 	x.has("a slow call", a, "Cache-Control", "no-store, private")
@@ -70,10 +73,11 @@ func TestH23_LaterIsAccepted(t *testing.T) {
 }
 
 func TestH23_ABudgetMakesJobsOfAll(t *testing.T) {
-	x := newSite(t, setup{route: jobshttp.RouteOptions{Budget: 300 * time.Millisecond}})
+	x := newSite(t, setup{route: jobshttp.RouteOptions{Budget: patience}})
 	a := x.is("within the budget", x.do("GET", "/quick", ""), 201)
 	x.has("within the budget", a, "Preference-Applied", "")
 	x.has("within the budget", a, "Vary", "Prefer")
+	x = newSite(t, setup{route: jobshttp.RouteOptions{Budget: 100 * time.Millisecond}})
 	a = x.is("beyond the budget", x.do("GET", "/slow", ""), 202)
 	x.has("beyond the budget", a, "Preference-Applied", "")
 	a = x.is("with a wait", x.do("GET", "/slow", "", "Prefer: wait=0"), 202)

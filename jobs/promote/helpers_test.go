@@ -14,7 +14,7 @@ import (
 
 const (
 	ms      = time.Millisecond
-	patient = 20 * time.Second // longer than anything here takes
+	patient = 30 * time.Second // longer than anything here takes
 )
 
 // within returns the test's context with a deadline that fails it.

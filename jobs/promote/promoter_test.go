@@ -116,18 +116,18 @@ func (d door) Acquire(ctx context.Context) (limit.Permit, error) {
 func TestDeadlineBeforeTheBudgetIsTheLimiters(t *testing.T) {
 	s, q, l := newSource(), newQueue(t, open(t), jobs.QueueOptions{}), door{make(chan time.Time, 2)}
 	p := newPromoter(t, newGuard(t, s, weir.Options{Limiter: l}), q, promote.Options[string]{})
-	ctx, cancel := context.WithTimeout(within(t), 20*ms)
-	defer cancel()
-	if _, job, err := p.GetWithin(ctx, "sooner", time.Hour); job != nil || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("GetWithin = %v, %v; want DeadlineExceeded", job, err)
+	ctx, leave := context.WithCancel(within(t)) // its deadline is far
+	go func() { <-s.started; leave() }()
+	if _, job, err := p.GetWithin(ctx, "sooner", time.Hour); job != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("GetWithin = %v, %v; want Canceled", job, err)
 	}
 	eventually(t, "the load is cancelled", func() bool { return s.left.Load() == 1 })
 	if want, _ := ctx.Deadline(); !(<-l.until).Equal(want) {
 		t.Errorf("the limiter was not told the deadline %v", want)
 	}
 
-	ctx, cancel = context.WithTimeout(within(t), 200*ms)
-	defer cancel()
+	ctx, leave = context.WithCancel(within(t))
+	defer leave()
 	_, job, err := p.GetWithin(ctx, "later", 5*ms)
 	if job == nil || err != nil {
 		t.Fatalf("GetWithin = %v, %v; want a job", job, err)
@@ -135,9 +135,22 @@ func TestDeadlineBeforeTheBudgetIsTheLimiters(t *testing.T) {
 	if until := <-l.until; !until.IsZero() {
 		t.Errorf("the limiter was told the deadline %v; want none", until)
 	}
-	<-ctx.Done()
+	leave()
 	if st := p.Stats(); st.Kept != 1 || s.left.Load() != 1 {
 		t.Errorf("Stats = %+v, %d loads cancelled; want one kept, one cancelled before", st, s.left.Load())
+	}
+}
+
+func TestDeadlineEndsAGetThatIsNotPromoted(t *testing.T) {
+	s, q := newSource(), newQueue(t, open(t), jobs.QueueOptions{})
+	p := newPromoter(t, newGuard(t, s, weir.Options{}), q, promote.Options[string]{})
+	ctx, cancel := context.WithTimeout(within(t), 20*ms)
+	defer cancel()
+	if _, job, err := p.GetWithin(ctx, "k", time.Hour); job != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("GetWithin = %v, %v; want DeadlineExceeded", job, err)
+	}
+	if n := q.Stats().Submitted; n != 0 {
+		t.Errorf("%d jobs; want none", n)
 	}
 }
 
@@ -219,7 +232,7 @@ func TestRestartLoadsAgain(t *testing.T) {
 	store, end := openIn(t, dir)
 	before := newSource()
 	g := newGuard(t, before, weir.Options{TTL: time.Hour})
-	p := newPromoter(t, g, newQueue(t, store, jobs.QueueOptions{Lease: 200 * ms}), promote.Options[string]{})
+	p := newPromoter(t, g, newQueue(t, store, jobs.QueueOptions{}), promote.Options[string]{})
 	w := work(t, p)
 	job := promoted(t, p, "k")
 	before.starts(t)
@@ -232,7 +245,7 @@ func TestRestartLoadsAgain(t *testing.T) {
 	store, end = openIn(t, dir)
 	defer end()
 	after := newSource()
-	q := newQueue(t, store, jobs.QueueOptions{Lease: 200 * ms})
+	q := newQueue(t, store, jobs.QueueOptions{})
 	p = newPromoter(t, newGuard(t, after, weir.Options{TTL: time.Hour}), q, promote.Options[string]{})
 	w = work(t, p)
 	defer stopNow(w)
