@@ -60,7 +60,7 @@ func obey(s *embedded.Server, line string) string {
 		if err := s.Close(); err != nil {
 			return err.Error()
 		}
-		for range 500 { // some are on their way out
+		for end := time.Now().Add(patience); time.Now().Before(end); { // some are on their way out
 			if len(serverGoroutines()) == 0 {
 				return "closed"
 			}
@@ -134,8 +134,9 @@ func (p *program) answer(t *testing.T) string {
 }
 
 // publishUntilCut publishes numbers, alone and in atomic batches, until the
-// server is gone, and returns those that were acknowledged.
-func publishUntilCut(addr string, publisher int) (acked []string, err error) {
+// server is gone, and returns those that were acknowledged. It says when the first
+// one was.
+func publishUntilCut(addr string, publisher int, first chan<- int) (acked []string, err error) {
 	nc, err := nats.Connect(addr, nats.NoReconnect())
 	if err != nil {
 		return nil, err
@@ -157,7 +158,9 @@ func publishUntilCut(addr string, publisher int) (acked []string, err error) {
 		if err != nil {
 			return acked, nil
 		}
-		acked = append(acked, id)
+		if acked = append(acked, id); len(acked) == 1 {
+			first <- publisher
+		}
 	}
 }
 
@@ -177,9 +180,11 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			acked := make([][]string, publishers)
 			errs := make([]error, publishers)
 			var wg sync.WaitGroup
+			first := make(chan int, publishers)
 			for p := range publishers {
-				wg.Go(func() { acked[p], errs[p] = publishUntilCut(program.addr, p) })
+				wg.Go(func() { acked[p], errs[p] = publishUntilCut(program.addr, p, first) })
 			}
+			eventually(t, "each publisher has one that is acknowledged", func() bool { return len(first) == publishers })
 			eventually(t, "300 messages are there", func() bool { return messages(t, js) > 300 })
 			if err := program.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)

@@ -70,18 +70,21 @@ func messages(t *testing.T, js jetstream.JetStream) int {
 	return int(st.CachedInfo().State.Msgs)
 }
 
-// eventually waits until what holds, for a while that is long for a machine
-// with much to do.
+// patience is how long a test waits for what must happen, on a machine with much
+// to do.
+const patience = 30 * time.Second
+
+// eventually waits until what holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		case <-tick.C:
 		}
 	}
@@ -102,7 +105,7 @@ func serverGoroutines() (stacks []string) {
 // wantNoGoroutines fails the test unless all goroutines of servers end.
 func wantNoGoroutines(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for stacks := serverGoroutines(); len(stacks) > 0; stacks = serverGoroutines() {
 		select {

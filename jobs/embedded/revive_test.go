@@ -38,6 +38,22 @@ func publish(t *testing.T, nc *nats.Conn, subject string, payload []byte) error 
 	return err
 }
 
+// publish waits until the program says that a write has failed, or for as long as a
+// test has patience.
+func (p *program) publish(t *testing.T, nc *nats.Conn, subject string, payload []byte) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { // ends with the publish
+		for ctx.Err() == nil && !p.said.has("a write has failed") {
+			<-time.After(10 * time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := newJetStream(t, nc).Publish(ctx, subject, payload)
+	return err
+}
+
 func TestWriteThatFailsIsSurvived(t *testing.T) {
 	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {
@@ -49,7 +65,7 @@ func TestWriteThatFailsIsSurvived(t *testing.T) {
 			p.limit(t, 256<<10)
 			payload := make([]byte, 60<<10)
 			accepted := 0
-			for accepted < 8 && publish(t, nc, "t.a", payload) == nil {
+			for accepted < 8 && p.publish(t, nc, "t.a", payload) == nil {
 				accepted++
 			}
 			if accepted == 0 || accepted == 8 {

@@ -169,7 +169,8 @@ func newer(ctx context.Context, store *jobs.Store) (*jobs.Queue[Picture, Thumbna
 }
 
 func TestHowtoWorkersApart(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	// Not where other tests get their ports from meanwhile: it has to stay free.
+	free, err := net.Listen("tcp", "127.0.0.2:0")
 	must(t, err)
 	must(t, free.Close())
 	t.Setenv("JOBS_DIR", t.TempDir())
