@@ -174,7 +174,8 @@ func (j *job) add(h *history, e event) {
 }
 
 // closeSubmits adds the submits and cancels whose process did not live to tell:
-// they may have happened. Several loops of a process can be at the same name; then
+// they may have happened, and later than that where a server stood still, which
+// reads what was sent to it when it goes on. Several loops of a process can be at the same name; then
 // the earlier beginning is taken for the one without an end, which allows more.
 func (j *job) closeSubmits(h *history) {
 	type call struct {
@@ -199,15 +200,32 @@ func (j *job) closeSubmits(h *history) {
 	}
 	for c, events := range open {
 		for _, e := range events {
+			last := h.arrived(h.part(e.By).dead)
 			if c.what == submitting {
-				j.submits = append(j.submits, submit{from: e.At, to: h.part(e.By).dead, err: unknown})
+				j.submits = append(j.submits, submit{from: e.At, to: last, err: unknown})
 			} else {
-				e.From, e.At, e.Err = e.At, h.part(e.By).dead, unknown
+				e.From, e.At, e.Err = e.At, last, unknown
 				j.cancels = append(j.cancels, e)
 			}
 		}
 	}
 	slices.SortFunc(j.submits, func(a, b submit) int { return cmp.Compare(a.to, b.to) })
+}
+
+// arrived is when a server has read, at the latest, what was sent until an instant.
+func (h *history) arrived(sent int64) int64 {
+	at := sent
+	for name, p := range h.parts {
+		if !h.isServer(nameOf(name)) {
+			continue
+		}
+		for _, s := range p.pauses {
+			if s.from <= sent && sent < s.to {
+				at = max(at, s.to)
+			}
+		}
+	}
+	return at
 }
 
 // findHarm makes spans in which a server may not have answered. After each it

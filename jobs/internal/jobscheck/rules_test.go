@@ -235,6 +235,13 @@ func TestRulesOfPlans(t *testing.T) {
 	due := with("a-", func(o jobs.SubmitOptions) bool { return o.Delay == 0 && o.Deadline > 0 && o.Serial == "" })
 	check("in time", "", done(due), run(due, 10)...)
 	check("after its deadline", "deadline", done(due), run(due, 5000)...)
+	dies := func(pauses ...event) []event { // before it has an answer
+		events := append([]event{unanswered(submitOf(due, 0, 5))}, pauses...)
+		events = append(events, fault(5, killed, "submitter-3.1"), fault(6, gone, "submitter-3.1"), fault(4900, continued, "server-1.1"))
+		return append(events, run(due, 5000)[1:]...)
+	}
+	check("accepted by a server that stood still until then", "", done(due), dies(fault(1, paused, "server-1.1"))...)
+	check("by one that stood still later", "deadline", done(due), dies(fault(10, paused, "server-1.1"))...)
 	expired := final{status: jobs.Status{State: jobs.Failed, Error: jobs.ErrExpired.Error()}}
 	check("expired", "", map[string]final{"id-" + due: expired}, submitOf(due, 0, 5))
 	expired.status.Fence = 7
