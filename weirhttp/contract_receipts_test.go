@@ -158,8 +158,10 @@ func explained(t *testing.T, seed uint64) {
 			go s.get(target, "Slow", "1")
 			synctest.Wait()
 		case 1:
-			time.Sleep(time.Duration(rng.IntN(15)) * time.Second)
+			// Not when a slow answer comes: whether there is one is asked twice.
+			time.Sleep(time.Duration(rng.IntN(15))*time.Second + 300*time.Millisecond)
 		}
+		synctest.Wait() // nor while a refresh in the background ends
 		s.do(s.request(t.Context(), method, target, f...))
 		<-receipts
 	}
