@@ -8,16 +8,16 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// joinLocked puts a caller with demand d on f. If f is queued for admission and
-// could not be admitted within the caller's deadline, the caller is refused
-// instead: another with more time may go on waiting for f. The table's lock
-// must be held.
-func (g *Guard[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]], d admit.Demand) error {
-	if err := queueLocked(f.Load(), d); err != nil {
+// joinLocked puts the call on f. If f is queued for admission and could not be
+// admitted within the caller's deadline, the caller is refused instead: another
+// with more time may go on waiting for f. The table's lock must be held.
+func (c *call[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]]) error {
+	g := c.g
+	if err := queueLocked(f.Load(), c.demand); err != nil {
 		return err
 	}
 	f.JoinLocked()
-	raiseLocked(f.Load(), d)
+	c.sitLocked(f)
 	if g.places != nil {
 		g.places.GrantLocked() // if it was a refresh, somebody waits for it now
 	}
@@ -30,17 +30,44 @@ func queueLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) er
 	if l.Queue == nil {
 		return nil
 	}
-	return l.Queue(d.Until, int8(d.Priority))
+	return l.Queue.Join(d.Until, int8(d.Priority))
 }
 
-// raiseLocked notes that l has a joiner with demand d. The table's lock must be
-// held.
-func raiseLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) {
-	if d.Outlasts(admit.Demand{Until: l.Until}) {
-		l.Until = d.Until
+// demandLocked returns what those who wait for l now bring to the limiter. If
+// there are none but the Guard, or l goes on without anybody, that is no deadline
+// and the lowest class; that of a refresh in the background is Background. The
+// table's lock must be held, and l not be final.
+func (g *Guard[K, V]) demandLocked(l *inflight.Load[K, outcome[V]]) admit.Demand {
+	own := admit.Demand{Priority: limit.Low}
+	if l.Background() {
+		own.Priority = limit.Background
 	}
-	l.Urgency = max(l.Urgency, int8(d.Priority))
+	all, some := own, false
+	for _, f := range l.Flights() {
+		if d, ok := f.Value.crowd.Demand(); ok && some {
+			all = all.With(d)
+		} else if ok {
+			all, some = d, true
+		}
+	}
+	if some && l.PinnedLocked() {
+		all.Until = time.Time{} // the Guard has none
+	}
+	return all
 }
+
+// A queued is the place of a load in a limiter's queue.
+type queued struct{ at *limit.Place }
+
+var _ inflight.Queue = queued{}
+
+// Join implements inflight.Queue. It takes the limiter's lock under the table's.
+func (q queued) Join(until time.Time, urgency int8) error {
+	return q.at.Join(until, limit.Priority(urgency))
+}
+
+// Leave implements inflight.Queue, likewise.
+func (q queued) Leave(rest int8) { q.at.Leave(limit.Priority(rest)) }
 
 // turnedAway counts and reports a call that joinLocked has refused.
 func (c *call[K, V]) turnedAway(refusal error) {
@@ -61,9 +88,10 @@ func (r *run[K, V]) admit() bool {
 	for {
 		at := new(limit.Place)
 		asked := r.asks(at)
-		permit, err := g.o.Limiter.Acquire(asked.Context(r.l, at))
+		permit, err := g.acquire(asked.Context(r.l, at))
 		if err == nil {
 			r.permit = permit
+			at.Hold(permit)
 			r.queued = r.clock().Sub(began)
 			return true
 		}
@@ -78,10 +106,11 @@ func (r *run[K, V]) admit() bool {
 func (r *run[K, V]) asks(at *limit.Place) admit.Demand {
 	r.g.flights.Lock()
 	defer r.g.flights.Unlock()
-	r.l.Queue = func(until time.Time, urgency int8) error { // takes the limiter's lock under the table's
-		return at.Join(until, limit.Priority(urgency))
+	if r.l.FinalLocked() {
+		return admit.Demand{} // nobody waits, and Acquire finds that the load has ended
 	}
-	return admit.Demand{Until: r.l.Until, Priority: limit.Priority(r.l.Urgency)}
+	r.l.Queue = queued{at}
+	return r.g.demandLocked(r.l)
 }
 
 // refused takes a refusal of what was asked. It reports false if the flight
@@ -89,9 +118,9 @@ func (r *run[K, V]) asks(at *limit.Place) admit.Demand {
 // step, so that nobody can join it and be refused on another's account.
 func (r *run[K, V]) refused(asked admit.Demand, refusal error) bool {
 	g, l := r.g, r.l
+	judged := admit.Refusal(refusal)
 	g.flights.Lock()
-	now := admit.Demand{Until: l.Until, Priority: limit.Priority(l.Urgency)}
-	if now.Revises(asked, refusal) && !l.FinalLocked() {
+	if judged != nil && !l.FinalLocked() && g.demandLocked(l).Revises(asked, judged) {
 		g.flights.Unlock()
 		return false
 	}

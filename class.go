@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -41,12 +42,15 @@ func (c Class) String() string {
 }
 
 // classify gives the Guard's own errors their class, and asks the user's
-// function for all others.
+// function (see classifier) for all others.
 func classify(user func(error) Class, err error) Class {
 	var hard *TimeoutError
 	var remote *fleet.RemoteError
 	switch {
 	case errors.Is(err, ErrNotFound):
+		if user != nil && errors.As(err, new(*handed)) {
+			return user(err)
+		}
 		return ClassNotFound
 	case errors.As(err, &hard):
 		return ClassTransient
@@ -57,7 +61,7 @@ func classify(user func(error) Class, err error) Class {
 	case errors.Is(err, context.Canceled):
 		return ClassCanceled
 	case user != nil:
-		return ask(user, err)
+		return user(err)
 	}
 	return ClassTransient
 }
@@ -70,7 +74,29 @@ func (g *Guard[K, V]) Classify(err error) Class {
 	if err == nil {
 		return ClassTransient
 	}
+	if h := (*handed)(nil); errors.As(err, &h) && h.by == g {
+		return ClassNotFound // this Guard's own answer, through any other Guard
+	}
 	return classify(g.o.Classify, err)
+}
+
+// handed is a not-found that a Guard gave to a load as the answer to a call. What
+// it means for the key of that load, only its author can say: the avatar that a
+// user lacks does not make the user missing.
+type handed struct {
+	error
+	by any // the Guard
+}
+
+func (e *handed) Unwrap() error { return e.error }
+
+// handOn returns r, the answer of g to a call with ctx, and marks it if it is a
+// not-found for a load.
+func handOn[K comparable, V any](ctx context.Context, g *Guard[K, V], r Result[V]) Result[V] {
+	if r.State == StateNegative && inflight.Within(ctx) {
+		r.Err = &handed{r.Err, g}
+	}
+	return r
 }
 
 // classNamed is the Class whose String is name; ClassTransient if there is none,
@@ -82,11 +108,4 @@ func classNamed(name string) Class {
 		}
 	}
 	return ClassTransient
-}
-
-// ask survives a panic of the user's function: what it was asked about is an
-// error already, on a goroutine that nobody else looks after.
-func ask(user func(error) Class, err error) (c Class) {
-	defer func() { _ = recover() }()
-	return user(err)
 }

@@ -7,6 +7,10 @@ import "context"
 // *CloseError, which says how many ignore their cancellation; it may be called
 // again to go on waiting. Values that are fresh are still served afterwards;
 // every other call returns ErrClosed.
+//
+// In a fleet it sends invalidations that the Tier has not acknowledged a last
+// time. Those that are still not acknowledged are lost: the error is a
+// *fleet.PendingError.
 func (g *Guard[K, V]) Close(ctx context.Context) error {
 	g.flights.Lock()
 	first := !g.closed.Swap(true)
@@ -30,7 +34,7 @@ func (g *Guard[K, V]) Close(ctx context.Context) error {
 	}
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	return &CloseError{Running: g.flights.RunningLocked(), Cause: context.Cause(ctx)}
+	return &CloseError{Running: g.flights.RunningLocked(), Reporting: g.telling, Cause: context.Cause(ctx)}
 }
 
 // leaveFleet waits until the leases of loads that were cancelled are given up,

@@ -29,15 +29,17 @@ In place of RefreshAhead, RefreshBeta lets each hit draw whether it starts a
 refresh, by how long the load takes and how much is left of the TTL.
 
 A TTL alone serves nothing stale. A refresh that fails changes none of the
-instants, so no value is ever served beyond the last of them.
+instants, so no value is ever served beyond the last of them. It is tried again
+after RefreshRetry, which doubles with each failure in a row.
 
-[ErrNotFound] is an answer too, and kept for NegativeTTL. Options.Classify says
-which errors of the source mean that. Other errors reach all who waited for the
+[ErrNotFound] is an answer too, kept for NegativeTTL and refreshed ahead of that
+as values are. Options.Classify says which errors of the source mean that. Other errors reach all who waited for the
 load, and are kept only if Options.FailureMemo says so.
 
 [Source] takes a LoadEntry in place of the simple function: it is told the
 previous value and its version, and decides about TTL, windows, tags and weight
 of the new one, or that the previous one still holds, or that nothing is kept.
+LoadEntries does the same for several keys in one call.
 
 # Who waits, and for how long
 
@@ -50,7 +52,8 @@ load does. When the last one has left, the load's context is cancelled with
 The load's context ends at LoadTimeout, 30 seconds by default. Callers then get
 a [*TimeoutError] or a stale value, and the next caller loads again, even if the
 function hangs on. With SoftTimeout set, callers that could have a stale value
-get it when the load has run for that long, and the load goes on.
+get it when the load has run for that long, and the load goes on. A caller with
+a deadline gets it shortly before that, with or without a SoftTimeout.
 
 A panic of the function reaches every caller as a [*PanicError], runtime.Goexit
 as [ErrGoexit]. The process lives.
@@ -69,7 +72,8 @@ They hold for this Guard, so for one process.
 # Many keys
 
 [Guard.GetMany] answers from memory what it can, joins the loads that are
-running, and loads the rest in one call of Source.LoadMany. It returns one
+running, and loads the rest in one call of Source.LoadMany or LoadEntries. It
+returns one
 [Result] for each key, with its own error. With Options.Batch the single misses
 of many callers are gathered into such calls too. For writes, package
 [github.com/weir-go/weir/batch] does that.

@@ -22,7 +22,7 @@ func remembered(err error) weir.Result[int] {
 }
 
 func TestE4NotFoundIsKeptForItsOwnTTL(t *testing.T) {
-	play(t, weir.Options{TTL: 100 * sec, NegativeTTL: 5 * sec, RefreshAhead: 0.5, StaleIfError: 100 * sec}, func(s *scene) {
+	play(t, weir.Options{TTL: 100 * sec, NegativeTTL: 5 * sec, StaleIfError: 100 * sec}, func(s *scene) {
 		s.set(2*sec, weir.ErrNotFound)
 		s.want(s.get("k"), negative(weir.FromLoad, 0))
 		s.until(7*sec - 1)

@@ -26,7 +26,14 @@ var writes = []struct {
 		return s.g.SetEntry(s.Context(), "k", weir.Entry[int]{Value: 77, Tags: []string{"t"}})
 	}, true},
 	{"SetEntry without store", func(s *scene) error {
-		return s.g.SetEntry(s.Context(), "k", weir.Entry[int]{Value: 77, NoStore: true})
+		switch err := s.g.SetEntry(s.Context(), "k", weir.Entry[int]{Value: 77, NoStore: true}); err {
+		case nil:
+			return errors.New("it was stored; want ErrNotStored")
+		case weir.ErrNotStored:
+			return nil
+		default:
+			return err
+		}
 	}, false},
 	{"Invalidate", func(s *scene) error { return s.g.Invalidate(s.Context(), "j", "k") }, false},
 	{"Expire", func(s *scene) error { return s.g.Expire(s.Context(), "j", "k") }, false},

@@ -26,7 +26,7 @@ func later(t instant, d time.Duration) instant {
 }
 
 // An entry is what memory holds for a key. It is not changed once it is
-// stored, but for refreshFrom. What a hit reads stands first, and the whole is
+// stored, but for refreshFrom, failures and extra.due. What a hit reads stands first, and the whole is
 // 64 bytes with a value of one word, so that a hit touches one cache line.
 type entry[V any] struct {
 	// refreshFrom is the instant from which a Get asks for a refresh, or with
@@ -44,6 +44,7 @@ type entry[V any] struct {
 	weight     uint32
 	took       loadTime // of the load that made it, or of one before; zero without RefreshBeta
 	kind       kind
+	failures   uint8 // guarded by the table's lock: loads in a row that have failed since it was stored
 }
 
 type kind uint8
@@ -59,8 +60,9 @@ type extra struct {
 	tags    []*tag
 	seq     uint64 // with tags: the count of invalidations when the load began
 	version string
-	fence   uint64 // of the fleet's lease or write that it was made under; 0 without
-	err     error  // of a negative entry
+	fence   uint64        // of the fleet's lease or write that it was made under; 0 without
+	err     error         // of a negative entry
+	due     *atomic.Int64 // of a negative entry: what refreshFrom is of others; nil: it is not refreshed
 	memo    memo
 }
 
@@ -162,13 +164,43 @@ func (e *entry[V]) renewed(in Entry[V]) Entry[V] {
 	return in
 }
 
-// newNegative makes the entry of a not-found answer.
-func newNegative[V any](ttl time.Duration, err error, now instant) *entry[V] {
-	e := &entry[V]{loadedAt: now, weight: 1, kind: kindNegative, extra: &extra{err: err}}
-	e.freshUntil = later(now, ttl)
+// newNegative makes the entry of a not-found answer, of a load that took so long.
+func newNegative[V any](o *Options, ttl time.Duration, err error, now instant, took loadTime) *entry[V] {
+	e := &entry[V]{loadedAt: now, weight: 1, took: took, kind: kindNegative, extra: &extra{err: err}}
+	e.freshUntil = min(later(now, ttl), horizon)
 	e.staleUntil, e.errorUntil = e.freshUntil, e.freshUntil
-	e.refreshFrom.Store(longAgo)
+	e.refreshNegative(o)
 	return e
+}
+
+// refreshNegative says when hits on e, which is negative and whose instants are
+// set, see to a refresh. Its refreshFrom is long ago, so that no hit is quick.
+func (e *entry[V]) refreshNegative(o *Options) {
+	e.refreshFrom.Store(longAgo)
+	if o.RefreshAhead > 0 || o.RefreshBeta > 0 {
+		e.extra.due = new(atomic.Int64)
+		e.extra.due.Store(min(refreshFrom(o, e), farAhead-1)) // for ever, but not elected
+	}
+}
+
+// due is the instant from which hits on e see to a refresh; nil if they never do.
+func (e *entry[V]) due() *atomic.Int64 {
+	if e.kind == kindNegative {
+		return e.extra.due
+	}
+	return &e.refreshFrom
+}
+
+// failedLocked counts a failed load of e, which may be nil, and returns how many
+// there were in a row. The table's lock must be held.
+func (e *entry[V]) failedLocked() int {
+	if e == nil {
+		return 1
+	}
+	if e.failures < math.MaxUint8 {
+		e.failures++
+	}
+	return int(e.failures)
 }
 
 // withMemo returns a copy of e, which may be nil, with m.
@@ -189,7 +221,7 @@ func (e *entry[V]) withMemo(m memo) *entry[V] {
 // is no longer remembered: the next Get is to load.
 func (e *entry[V]) expired(now instant) *entry[V] {
 	c := e.clone()
-	c.extra.memo = memo{}
+	c.extra.memo, c.failures = memo{}, 0
 	c.freshUntil = min(e.freshUntil, now)
 	c.staleUntil = min(e.staleUntil, later(c.freshUntil, time.Duration(e.staleUntil-e.freshUntil)))
 	c.errorUntil = min(e.errorUntil, later(c.freshUntil, time.Duration(e.errorUntil-e.freshUntil)))
@@ -202,7 +234,7 @@ func (e *entry[V]) clone() *entry[V] {
 	c := &entry[V]{
 		value: e.value, loadedAt: e.loadedAt,
 		freshUntil: e.freshUntil, staleUntil: e.staleUntil, errorUntil: e.errorUntil,
-		weight: e.weight, took: e.took, kind: e.kind, extra: &extra{},
+		weight: e.weight, took: e.took, kind: e.kind, failures: e.failures, extra: &extra{},
 	}
 	if e.extra != nil {
 		*c.extra = *e.extra

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir/flight"
@@ -28,9 +26,15 @@ var (
 	// and there is no stale value to serve.
 	ErrStuck = errors.New("weir: too many loads hang")
 
-	// ErrNotModified is returned when Source.LoadEntry reports an unmodified
-	// value although it was given no previous one.
+	// ErrNotModified is returned when Source.LoadEntry or LoadEntries reports an
+	// unmodified value although it was given no previous one.
 	ErrNotModified = errors.New("weir: not modified, but there is no previous value")
+
+	// ErrNotStored is returned by Set and SetEntry when nothing was stored: the
+	// value has no TTL and no stale window, it is heavier than Options.MaxWeight,
+	// or its Entry says NoStore. What memory had for the key is gone, and a load
+	// that was running has been overtaken, as with any Set.
+	ErrNotStored = errors.New("weir: not stored")
 
 	// ErrTag is returned by InvalidateTags of a Guard in a fleet for an empty tag.
 	ErrTag = errors.New("weir: a tag is empty")
@@ -59,14 +63,18 @@ type PanicError = flight.PanicError
 
 // A TimeoutError is returned when a load took longer than Options.LoadTimeout.
 // It is also the cause of that load's cancellation, and the cause in a Result
-// that was served stale because of Options.SoftTimeout. It matches
-// context.DeadlineExceeded.
+// that was served stale because of Options.SoftTimeout, or because the caller's
+// own deadline was near. It matches context.DeadlineExceeded.
 type TimeoutError struct {
-	After time.Duration
-	Soft  bool // the soft timeout: the load goes on
+	After  time.Duration
+	Soft   bool // the soft timeout: the load goes on
+	Caller bool // with Soft: that of the one caller, whose deadline was near
 }
 
 func (e *TimeoutError) Error() string {
+	if e.Caller {
+		return fmt.Sprintf("weir: the load takes longer than its caller can wait, %v", e.After)
+	}
 	if e.Soft {
 		return fmt.Sprintf("weir: the load takes longer than the soft timeout of %v", e.After)
 	}
@@ -82,48 +90,20 @@ func (e *TimeoutError) Timeout() bool { return true }
 // A CloseError is returned by Close when its context ended before all loads
 // had returned.
 type CloseError struct {
-	Running int   // loads that ignore their cancellation
-	Cause   error // why the waiting ended
+	Running   int   // loads that ignore their cancellation
+	Reporting int   // loads that have ended, and whose Observer has not returned
+	Cause     error // why the waiting ended
 }
 
 func (e *CloseError) Error() string {
+	if e.Reporting > 0 {
+		return fmt.Sprintf("weir: close: %d loads ignore their cancellation, %d are being reported to the observer: %v", e.Running, e.Reporting, e.Cause)
+	}
 	return fmt.Sprintf("weir: close: %d loads ignore their cancellation: %v", e.Running, e.Cause)
 }
 
 // Unwrap returns the cause.
 func (e *CloseError) Unwrap() error { return e.Cause }
-
-// KeyErrors is what Source.LoadMany returns, beside its values, when some keys
-// have failed: each with an error of its own, which has a class of its own. A
-// key that is in both has failed; one that is in neither is not found. It may be
-// wrapped. Joined with another error it is no KeyErrors, but the error of all
-// keys that have no value.
-type KeyErrors[K comparable] map[K]error
-
-func (e KeyErrors[K]) Error() string {
-	for key, err := range e {
-		if len(e) == 1 {
-			return fmt.Sprintf("weir: key %v failed: %v", key, err)
-		}
-		return fmt.Sprintf("weir: %d keys failed, among them %v: %v", len(e), key, err)
-	}
-	return "weir: no key failed"
-}
-
-// Unwrap returns the errors, in no order.
-func (e KeyErrors[K]) Unwrap() []error { return slices.Collect(maps.Values(e)) }
-
-// asKeyErrors finds the KeyErrors that err is or wraps. It does not look into
-// joined errors: the others may be about any key, and one that has failed must
-// not be taken for one that does not exist.
-func asKeyErrors[K comparable](err error) (KeyErrors[K], bool) {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if e, ok := err.(KeyErrors[K]); ok {
-			return e, true
-		}
-	}
-	return nil, false
-}
 
 // notFound makes an error that Classify called not-found match ErrNotFound.
 type notFound struct{ error }

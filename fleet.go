@@ -130,7 +130,7 @@ func (g *Guard[K, V]) joinFleet() error {
 	g.flights.Splits = true
 	m, err := member.New(member.Options{
 		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.o.Codec.Name(),
-		Hooks: member.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Reset: g.demoteAll},
+		Hooks: member.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Reset: g.demoteAll, Pending: g.pendingInFleet},
 	})
 	t.Member = m
 	return err
@@ -185,9 +185,11 @@ func namingOf[K comparable](user func(K) string) naming[K] {
 }
 
 // sit takes a Seat for key. After it pushes of the key are heeded.
-func (g *Guard[K, V]) sit(key K) *member.Seat {
+func (g *Guard[K, V]) sit(key K) *member.Seat { return g.sitAt(key, g.nameOf(key)) }
+
+// sitAt is sit for a key whose name is known.
+func (g *Guard[K, V]) sitAt(key K, name string) *member.Seat {
 	t := g.team
-	name := t.names.name(key)
 	if t.names.key == nil {
 		g.flights.Lock()
 		g.sweepIndexLocked()
@@ -236,7 +238,9 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 	}
 	held, ok := g.store.GetEntryQuietly(key)
 	switch {
-	case !ok || held.Value.fence() >= fence:
+	case !ok:
+	case held.Value.fence() >= fence:
+		g.reelectLocked(key, g.now()) // its refresh may be what was detached
 	case removed || held.Value.kind != kindValue || g.clearing > 0:
 		g.store.Invalidate(key)
 	default:
@@ -281,6 +285,16 @@ func (g *Guard[K, V]) demoteAll() {
 	demote()
 }
 
+// pendingInFleet is told when the Tier has not acknowledged invalidations, and
+// when it has acknowledged all of them.
+func (g *Guard[K, V]) pendingInFleet(p member.Pending) {
+	kind := EventInvalidationsSent
+	if p.Count > 0 {
+		kind = EventInvalidationsPending
+	}
+	g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Err: p.Err}) })
+}
+
 // fence is that of the lease or write that e was made under, 0 without.
 func (e *entry[V]) fence() uint64 {
 	if e.extra == nil {
@@ -304,7 +318,9 @@ func (e *entry[V]) demoted(now instant) *entry[V] {
 func (e *entry[V]) capped(until instant) {
 	e.freshUntil = min(e.freshUntil, until)
 	e.staleUntil = max(e.freshUntil, min(e.staleUntil, until))
-	e.refreshFrom.Store(min(e.refreshFrom.Load(), e.freshUntil))
+	if due := e.due(); due != nil {
+		due.Store(min(due.Load(), e.freshUntil))
+	}
 }
 
 // share is what e, made now, is to others.
@@ -341,7 +357,7 @@ func (g *Guard[K, V]) received(a member.Answer, asked instant) *entry[V] {
 	e := &entry[V]{weight: max(v.Weight, 1), took: newLoadTime(int64(v.Cost)), extra: &extra{fence: a.Entry.Fence, version: v.Version}}
 	if v.Kind == fleet.KindNotFound {
 		e.kind, e.extra.err = kindNegative, remoteNotFound(v.Data)
-	} else if g.team.o.Codec.Unmarshal(v.Data, &e.value) != nil {
+	} else if g.decode(v.Data, &e.value) != nil {
 		g.count.undecoded.Add(1)
 		return nil
 	}
@@ -352,8 +368,9 @@ func (g *Guard[K, V]) received(a member.Answer, asked instant) *entry[V] {
 	e.loadedAt = e.freshUntil - int64(v.TTL)
 	e.staleUntil = later(e.freshUntil, v.SWR)
 	e.errorUntil = max(e.staleUntil, later(e.freshUntil, v.SIE))
-	e.refreshFrom.Store(longAgo) // of a negative answer, see quick
-	if e.kind == kindValue {
+	if e.kind == kindNegative {
+		e.refreshNegative(&g.o)
+	} else {
 		e.refreshFrom.Store(refreshFrom(&g.o, e))
 	}
 	return e
@@ -397,8 +414,11 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 	}
 	const atOnce = 64
 	errs, slots := make(chan error, len(keys)), make(chan struct{}, atOnce)
-	for _, key := range keys {
-		name := g.team.names.name(key)
+	names := make([]string, len(keys)) // all of them first: KeyString may not return
+	for i, key := range keys {
+		names[i] = g.nameOf(key)
+	}
+	for _, name := range names {
 		slots <- struct{}{}
 		go func() { // ends within the Tier's deadline
 			_, err := g.team.Write(ctx, name, w)

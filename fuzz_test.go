@@ -59,8 +59,8 @@ func FuzzOptions(f *testing.F) {
 			FailureMemo: weir.FailureMemo{Transient: d.backoff(), Permanent: d.backoff(), Overload: d.backoff()},
 			LoadTimeout: d.duration(), SoftTimeout: d.duration(), AbandonGrace: d.duration(),
 			MaxEntries: d.number(), MaxWeight: uint64(max(d.number(), 0)), MaxRefreshes: d.number(), MaxStuck: d.number(),
-			RefreshBeta: d.share(),
-			Batch:       weir.Batching{MaxSize: d.number(), Linger: pick(d, 0, 1, ms, time.Hour, -1), MaxParallel: d.number()},
+			RefreshBeta: d.share(), RefreshRetryMax: d.duration(),
+			Batch: weir.Batching{MaxSize: d.number(), Linger: pick(d, 0, 1, ms, time.Hour, -1), MaxParallel: d.number()},
 		}
 		o.Advice()
 		play := func(t *testing.T) {
@@ -146,7 +146,7 @@ type ledger struct {
 	value                          int
 	at, fresh, stale, err, refresh time.Duration
 	memoUntil                      time.Duration // 0: none
-	memoRow                        int
+	memoRow, failures              int
 	loads                          int
 }
 
@@ -160,10 +160,19 @@ func (l *ledger) load(now time.Duration, err error) {
 		*l = ledger{o: l.o, loads: l.loads}
 		if l.o.NegativeTTL > 0 {
 			l.kind, l.at, l.fresh = 'n', now, now+l.o.NegativeTTL
+			l.refresh = l.fresh
+			if l.o.RefreshAhead > 0 {
+				l.refresh = now + time.Duration(float64(l.o.NegativeTTL)*l.o.RefreshAhead)
+			}
 		}
 	default:
-		retry := now + l.o.RefreshRetry
-		if first := l.o.FailureMemo.Transient.Initial; first > 0 {
+		pause := l.o.RefreshRetry
+		for range l.failures {
+			pause = min(2*pause, l.o.RefreshRetryMax)
+		}
+		l.failures++
+		retry := now + pause
+		if first := l.o.FailureMemo.Transient.Initial; first > 0 && (l.kind != 'n' || now >= l.fresh) {
 			l.memoRow++
 			wait := first
 			for range l.memoRow - 1 {
@@ -204,7 +213,7 @@ func (l *ledger) expire(now time.Duration) {
 	l.stale -= early
 	l.err -= early
 	l.refresh = l.fresh
-	l.memoUntil, l.memoRow = 0, 0
+	l.memoUntil, l.memoRow, l.failures = 0, 0, 0
 }
 
 // get is a Get at now whose load, if there is one, takes so long and ends so.
@@ -213,7 +222,11 @@ func (l *ledger) get(now, takes time.Duration, err error) (want weir.Result[int]
 	age := now - l.at
 	switch {
 	case l.kind == 'n' && now < l.fresh:
-		return negative(weir.FromMemory, age), now, now
+		if now < l.refresh {
+			return negative(weir.FromMemory, age), now, now
+		}
+		l.load(now+takes, err)
+		return negative(weir.FromMemory, age), now, now + takes
 	case l.kind == 'v' && now < l.stale:
 		want = fresh(l.value, age)
 		if now >= l.fresh {
@@ -285,6 +298,7 @@ func instants(t *testing.T, b []byte) {
 		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.8), RefreshJitter: -1, RefreshRetry: max(some(), 1),
 		StaleWhileRevalidate: some(), StaleIfError: some(), NegativeTTL: some(), LoadTimeout: time.Hour,
 	}
+	o.RefreshRetryMax = o.RefreshRetry * pick(d, time.Duration(1), 3, 8)
 	if first := some(); first > 0 {
 		o.FailureMemo.Transient = weir.Backoff{Initial: first, Max: 3 * first}
 	}
@@ -293,10 +307,16 @@ func instants(t *testing.T, b []byte) {
 		o.Batch = weir.Batching{MaxSize: 2, Linger: some(), MaxParallel: 1}
 		gathered = func(src *weir.Source[string, int]) {
 			entry := src.LoadEntry
-			src.LoadEntry, src.LoadMany = nil, singly(func(ctx context.Context, key string) (int, error) {
-				e, err := entry(ctx, key, weir.Previous[int]{})
-				return e.Value, err
-			})
+			src.LoadEntries = func(ctx context.Context, keys []string, prev []weir.Previous[int]) (map[string]weir.Entry[int], error) {
+				e, err := entry(ctx, keys[0], prev[0]) // there is one key alone
+				if err != nil {
+					return nil, err
+				}
+				return map[string]weir.Entry[int]{keys[0]: e}, nil
+			}
+			if d.next()%2 == 0 {
+				src.LoadEntry = nil
+			}
 		}
 	}
 	playFrom(t, o, gathered, func(s *scene) {

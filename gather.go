@@ -17,10 +17,10 @@ import (
 // of MaxParallel places, then for the permit of Options.Limiter, one for all
 // its keys. Only then is it closed and LoadMany called; until then misses are
 // added, keys that nobody waits for any more are taken out, and LoadTimeout has
-// not begun to count. LoadMany sees the context values of the caller that opened
+// not begun to count. The load sees the context values of the caller that opened
 // the load, less what Source.LoadContext strips.
 //
-// A LoadMany that itself asks the Guard for another key needs a second place for
+// A bulk load that itself asks the Guard for another key needs a second place for
 // that. If there is none it waits until its own LoadTimeout.
 type Batching struct {
 	// MaxSize is how many keys a bulk load has at most, at least 2. Zero:
@@ -45,7 +45,7 @@ func (g *Guard[K, V]) scope(key K) any {
 	if g.places == nil || g.src.BatchScope == nil {
 		return nil
 	}
-	s := g.src.BatchScope(key)
+	s := g.batchScope(key)
 	switch s.(type) {
 	case nil, string, int, int64, uint64: // spares reflection
 		return s
@@ -91,12 +91,10 @@ func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now in
 		}
 		f = l.AddLocked(key, !background)
 		f.Began = now
-		raiseLocked(l, d)
 		g.places.AddedLocked(group)
 		return f, false, nil
 	}
 	l := g.flights.StartOpenLocked(ctx, key, background)
-	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	f = l.Flights()[0]
 	f.Began = now
 	l.Group = g.places.OpenLocked(scope, background, l)
@@ -174,26 +172,6 @@ func (r *run[K, V]) depart() bool {
 	return true
 }
 
-// keys returns the keys of the load, each once.
-func (r *run[K, V]) keys() []K {
-	flights := r.l.Flights()
-	keys := make([]K, 0, len(flights))
-	var seen map[K]bool
-	if r.repeats {
-		seen = make(map[K]bool, len(flights))
-	}
-	for _, f := range flights {
-		if r.repeats {
-			if seen[f.Key] {
-				continue
-			}
-			seen[f.Key] = true
-		}
-		keys = append(keys, f.Key)
-	}
-	return keys
-}
-
 // strandedLocked fails the loads that wait for a place, if all places are taken
 // by loads that hang: nobody can say when there will be one. After Unlock the
 // caller must hand them to dismiss. The table's lock must be held.
@@ -217,6 +195,8 @@ func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 	for _, l := range lost {
 		l.End(ErrStuck)
 		g.count.stuckRefusals.Add(1)
+	}
+	for _, l := range lost { // after all of them, as it may not return
 		g.event(EventRefused, l.Flights()[0].Key, ErrStuck)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // Get returns the value of key: from memory while it is fresh, or stale where
@@ -27,18 +28,18 @@ func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 			return g.clone(e.value), nil
 		}
 	}
-	r := g.get(ctx, key)
+	r := handOn(ctx, g, g.get(ctx, key))
 	return r.Value, r.Err
 }
 
 // GetResult is [Guard.Get] with a result that tells how the answer came about.
 func (g *Guard[K, V]) GetResult(ctx context.Context, key K) Result[V] {
-	return g.get(ctx, key)
+	return handOn(ctx, g, g.get(ctx, key))
 }
 
-// Peek returns what memory holds for key and may still be served in some way,
-// and whether there is anything. It loads nothing, and does not count as a use
-// of the entry.
+// Peek returns what memory holds for key and Get might serve in some way, and
+// whether there is anything: after Close only what is fresh. It loads nothing, and
+// does not count as a use of the entry.
 func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 	held, ok := g.store.GetEntryQuietly(key)
 	if !ok || held.Value.outdated() {
@@ -46,7 +47,7 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 	}
 	e, now := held.Value, g.now()
 	switch {
-	case e.kind == kindFailure:
+	case e.kind == kindFailure, g.closed.Load() && now >= e.freshUntil:
 		return Result[V]{}, false
 	case now < e.freshUntil, now < e.staleUntil:
 		return g.answer(e, now), true
@@ -61,18 +62,30 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 // get answers from memory, or by a load. It goes round again when it finds
 // that what it looked at has changed meanwhile.
 func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
-	call := call[K, V]{g: g, ctx: ctx, key: key}
 	now := g.now()
 	if g.hot != nil {
 		g.asked(key, rand.Uint64(), now)
 	}
-	for ; ; now = g.now() {
-		e := g.lookup(key)
-		g.refresh(ctx, e, now, key)
-		if r, ok := g.fromMemory(key, e, now, call.counted); ok {
+	e := g.lookup(key)
+	g.refresh(ctx, e, now, key)
+	if r, ok := g.fromMemory(key, e, now, false); ok {
+		return r
+	}
+	return g.getByLoad(ctx, key, e, now)
+}
+
+// getByLoad is get for what memory did not answer: it held e at now. The call is
+// made here, as it is on the heap and a hit allocates nothing.
+func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now instant) Result[V] {
+	call := call[K, V]{g: g, ctx: ctx, key: key}
+	for {
+		if r, ok := call.load(e, now); ok {
 			return r
 		}
-		if r, ok := call.load(e, now); ok {
+		now = g.now()
+		e = g.lookup(key)
+		g.refresh(ctx, e, now, key)
+		if r, ok := g.fromMemory(key, e, now, call.counted); ok {
 			return r
 		}
 	}
@@ -160,6 +173,8 @@ type call[K comparable, V any] struct {
 
 	counted bool         // in the Stats
 	demand  admit.Demand // what it asks of the limiter
+	within  *lend.Call   // the load, or other call, that makes it; nil: none
+	seat    seat[K, V]   // where it waits
 	entered bool         // it has been through the table's lock
 	seq     uint64       // invalidations by tag before it came
 	came    instant      // in a fleet: when
@@ -177,6 +192,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		return Result[V]{Err: err}, true
 	}
 	scope := g.scope(c.key)
+	defer c.leave()
 	g.flights.Lock()
 	c.enterLocked()
 	if g.closed.Load() {
@@ -198,6 +214,9 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		return g.failed(c.key, ErrStuck), true
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, now, c.demand)
+		if err == nil {
+			c.sitLocked(f)
+		}
 		g.flights.Unlock()
 		if err != nil {
 			c.turnedAway(err)
@@ -207,20 +226,19 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		if first {
 			go g.run(f.Load(), false)
 		}
-		return c.await(f, false)
+		return c.await(false)
 	case f.Load().Settling():
 		g.flights.Unlock()
-		c.pass(f)
-		return Result[V]{}, false
+		return c.passSoft(f)
 	}
-	err := g.joinLocked(f, c.demand)
+	err := c.joinLocked(f)
 	g.flights.Unlock()
 	if err != nil {
 		c.turnedAway(err)
 		return g.failed(c.key, err), true
 	}
 	c.counts(&g.count.joins)
-	return c.await(f, true)
+	return c.await(true)
 }
 
 // counts adds c to a count of calls, unless it is in one.
@@ -240,7 +258,7 @@ func (c *call[K, V]) refused() error {
 	if c.g.flights.Recursive(c.ctx, c.key) {
 		return ErrRecursive
 	}
-	c.demand = admit.Of(c.ctx, c.g.o.Limiter)
+	c.demand, c.within = admit.Of(c.ctx, c.g.o.Limiter), lend.From(c.ctx)
 	return nil
 }
 
@@ -264,7 +282,6 @@ func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now ins
 	}
 	l := g.flights.StartLocked(ctx, key, false)
 	l.Seq = g.seq
-	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	f = l.Flights()[0]
 	f.Began = now
 	return f, true, nil
@@ -279,30 +296,28 @@ func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 	}
 }
 
-// await waits for f, which the caller is on, and answers. It reports false if
-// the answer was overtaken before the call began.
-func (c *call[K, V]) await(f *inflight.Flight[K, outcome[V]], joined bool) (Result[V], bool) {
+// await waits for the flight that the call is on, and answers. It reports false
+// if the answer was overtaken before the call began.
+func (c *call[K, V]) await(joined bool) (Result[V], bool) {
 	c.waitStart()
-	return c.awaitOn(f, joined)
+	return c.awaitOn(joined)
 }
 
 // awaitOn is await for a call that waits already.
-func (c *call[K, V]) awaitOn(f *inflight.Flight[K, outcome[V]], joined bool) (Result[V], bool) {
-	r, ok, err := c.wait(f)
-	c.waitEnd(f, joined, err)
+func (c *call[K, V]) awaitOn(joined bool) (Result[V], bool) {
+	r, ok, err := c.wait()
+	c.waitEnd(joined, err)
 	r.Joined = joined
 	return r, ok
 }
 
 // wait is awaitOn without its frame; err is what the waiting ended with.
-func (c *call[K, V]) wait(f *inflight.Flight[K, outcome[V]]) (r Result[V], ok bool, err error) {
-	g := c.g
-	if g.o.SoftTimeout > 0 {
-		if r, ok := c.waitSoft(f); ok {
-			return r, true, r.Cause
-		}
+func (c *call[K, V]) wait() (r Result[V], ok bool, err error) {
+	g, f := c.g, c.seat.flight
+	if r, ok := c.waitSoft(); ok {
+		return r, true, r.Cause
 	}
-	if err := f.Wait(c.ctx, g.o.AbandonGrace); err != nil {
+	if err := c.settle(); err != nil {
 		return Result[V]{Err: err}, true, err
 	}
 	if f.Err != nil {
@@ -316,43 +331,6 @@ func (c *call[K, V]) wait(f *inflight.Flight[K, outcome[V]]) (r Result[V], ok bo
 // last of each tag is known, so any that the call came after counts.
 func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
 	return f.Value.overtaken && c.seq > f.Load().Seq || f.Value.late > 0 && c.came >= f.Value.late
-}
-
-// waitSoft waits until the load has run for the soft timeout. If it is not
-// done then, and memory has a value to serve, the caller leaves with that, and
-// the Guard stays on the flight in its place. Otherwise it reports false, and
-// the caller waits on.
-func (c *call[K, V]) waitSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
-	g := c.g
-	if e := g.lookup(c.key); g.team == nil && !e.servesOnError(g.now()) { // a fleet may bring something
-		return Result[V]{}, false
-	}
-	// Where the time is over already, a GetMany has waited for another key: then
-	// the answer was there before its context ended.
-	if left := time.Duration(later(f.Began, g.o.SoftTimeout) - g.now()); left > 0 {
-		timer := time.NewTimer(left)
-		defer timer.Stop()
-		if f.Await(c.ctx, timer.C) || c.ctx.Err() != nil {
-			return Result[V]{}, false
-		}
-	}
-	e, now := g.lookup(c.key), g.now()
-	if !e.servesOnError(now) {
-		return Result[V]{}, false
-	}
-	set := now < e.freshUntil // meanwhile: nobody needs the load any more
-	if !set {
-		g.flights.Lock()
-		f.Load().PinLocked()
-		g.flights.Unlock()
-	}
-	if !f.Leave(g.o.AbandonGrace) {
-		return Result[V]{}, false // the result has just come
-	}
-	if set { // the call is counted already
-		return g.answer(e, now), true
-	}
-	return g.staleOnError(c.key, e, now, &TimeoutError{After: g.o.SoftTimeout, Soft: true}), true
 }
 
 // loaded answers with what a load brought.
@@ -385,14 +363,14 @@ func (c *call[K, V]) waitStart() {
 	}
 }
 
-func (c *call[K, V]) waitEnd(f *inflight.Flight[K, outcome[V]], joined bool, err error) {
+func (c *call[K, V]) waitEnd(joined bool, err error) {
 	g := c.g
 	g.waits.Record(time.Duration(g.now() - c.since))
 	if g.o.Observer == nil {
 		return
 	}
 	g.flights.Lock()
-	load := f.Load().Observed
+	load := c.seat.flight.Load().Observed
 	g.flights.Unlock()
 	g.observe(func(o Observer) {
 		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: c.start, Duration: time.Since(c.start), Joined: joined, Err: err, Load: load})

@@ -9,6 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
 	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/internal/inflight"
@@ -54,11 +55,12 @@ type Guard[K comparable, V any] struct {
 
 // An outcome is what a load made of one key.
 type outcome[V any] struct {
-	entry     *entry[V] // also when it was not stored
-	overtaken bool      // one of the entry's tags was invalidated since the load began
-	fromTier  bool      // another instance has loaded it
-	at        instant   // with fromTier: when it was the answer
-	late      instant   // if not 0: the fleet knows something newer; who came from then on must look again
+	crowd     admit.Crowd // guarded by the table's lock: callers that wait; only with a Limiter, or from within other loads
+	entry     *entry[V]   // also when it was not stored
+	overtaken bool        // one of the entry's tags was invalidated since the load began
+	fromTier  bool        // another instance has loaded it
+	at        instant     // with fromTier: when it was the answer
+	late      instant     // if not 0: the fleet knows something newer; who came from then on must look again
 }
 
 // New returns a Guard around load. It returns all faults of o at once, each an
@@ -94,6 +96,7 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 		tags:     make(map[string]*tag),
 		tagSweep: minTagSweep,
 	}
+	g.o.Classify = g.classifier(o.Classify)
 	if b := o.Batch; b.MaxSize > 0 {
 		g.places = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
 	}
@@ -126,14 +129,6 @@ func (g *Guard[K, V]) lookup(key K) *entry[V] {
 		return nil
 	}
 	return e
-}
-
-// clone returns the caller's own copy of a shared value.
-func (g *Guard[K, V]) clone(v V) V {
-	if g.src.Clone != nil {
-		return g.src.Clone(v)
-	}
-	return v
 }
 
 // checkKey refuses keys that could never be found again. An interface key

@@ -37,7 +37,7 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 		fields = append(fields, err.(*weir.OptionError).Field)
 	}
 	walk(err)
-	want := []string{"Source.LoadMany", "Source.LoadEntry", "Options.Batch.MaxSize", "Options.Batch.Linger", "Options.Batch.MaxParallel"}
+	want := []string{"Source.LoadEntries", "Options.Batch.MaxSize", "Options.Batch.Linger", "Options.Batch.MaxParallel"}
 	if !slices.Equal(fields, want) {
 		t.Errorf("faults of %v; want %v", fields, want)
 	}

@@ -288,13 +288,16 @@ func everything(s *story, rng *rand.Rand) {
 			v, err := load(ctx, key)
 			return weir.Entry[int]{Value: v, Tags: []string{fmt.Sprint("tag", key%3)}, NoStore: rand.IntN(10) == 0, NotModified: err == nil && prev.OK && rand.IntN(4) == 0}, err
 		},
-		LoadMany: func(ctx context.Context, keys []int) (map[int]int, error) {
-			values := make(map[int]int)
+		LoadEntries: func(ctx context.Context, keys []int, prev []weir.Previous[int]) (map[int]weir.Entry[int], error) {
+			entries := make(map[int]weir.Entry[int])
 			_, err := load(ctx, keys[0])
-			for _, key := range keys {
-				values[key] = -key
+			for i, key := range keys {
+				if prev[i].OK && prev[i].Value != -key {
+					s.Errorf("previous value of %d = %d; want %d", key, prev[i].Value, -key)
+				}
+				entries[key] = weir.Entry[int]{Value: -key, Tags: []string{fmt.Sprint("tag", key%3)}, NotModified: prev[i].OK && key%4 == 0}
 			}
-			return values, err
+			return entries, err
 		},
 	}
 	g := guardFrom(s, src, o)

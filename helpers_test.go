@@ -156,3 +156,15 @@ func (s *story) wantRuns(m *mill, want int64) {
 		s.Errorf("%d loads; want %d", n, want)
 	}
 }
+
+// entriesOf makes a LoadEntries of a LoadMany.
+func entriesOf[K comparable, V any](many func(context.Context, []K) (map[K]V, error)) func(context.Context, []K, []weir.Previous[V]) (map[K]weir.Entry[V], error) {
+	return func(ctx context.Context, keys []K, _ []weir.Previous[V]) (map[K]weir.Entry[V], error) {
+		values, err := many(ctx, keys)
+		entries := make(map[K]weir.Entry[V])
+		for key, v := range values {
+			entries[key] = weir.Entry[V]{Value: v}
+		}
+		return entries, err
+	}
+}

@@ -81,7 +81,7 @@ func TestO3_HotKeysByLoadTime(t *testing.T) {
 	o := fourInstants
 	o.HotKeys, o.LoadTimeout = 10, 10*sec
 	var b bulk
-	playFrom(t, o, func(src *weir.Source[string, int]) { src.LoadMany = b.load }, func(s *scene) {
+	playFrom(t, o, func(src *weir.Source[string, int]) { src.LoadEntries = entriesOf(b.load) }, func(s *scene) {
 		loadTime := func(want map[string]float64) {
 			s.Helper()
 			synctest.Wait()

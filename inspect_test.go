@@ -224,7 +224,7 @@ func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
 		if seed%2 == 0 {
 			o.Limiter = &gate{}
 		}
-		playFrom(t, o, func(src *weir.Source[string, int]) { src.LoadMany = b.load }, func(s *scene) {
+		playFrom(t, o, func(src *weir.Source[string, int]) { src.LoadEntries = entriesOf(b.load) }, func(s *scene) {
 			keys := springKeys(6)
 			for range 300 {
 				ctx, cancel := context.WithTimeout(s.Context(), 1+time.Duration(rnd.Int64N(int64(5*sec))))
@@ -272,7 +272,7 @@ func wantDurations(t *testing.T, what string, got, want inspect.Durations) {
 // a hit does not wait.
 func TestO3_WaitsOfAGetMany(t *testing.T) {
 	b := &bulk{takes: 3 * sec}
-	playFrom(t, weir.Options{TTL: time.Hour}, func(src *weir.Source[string, int]) { src.LoadMany = b.load }, func(s *scene) {
+	playFrom(t, weir.Options{TTL: time.Hour}, func(src *weir.Source[string, int]) { src.LoadEntries = entriesOf(b.load) }, func(s *scene) {
 		keys := springKeys(4)
 		s.g.GetMany(s.Context(), keys)
 		s.g.GetMany(s.Context(), keys)

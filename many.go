@@ -6,13 +6,14 @@ import (
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // GetMany is [Guard.GetResult] for several keys: it answers from memory what
 // it can, joins the loads that are running for others, and loads the rest in
-// one call of Source.LoadMany, under one permit; with Options.Batch in one for
-// each scope and MaxSize keys. Without LoadMany it starts a load for each. The
-// map has one result for each distinct key.
+// one call of Source.LoadMany or LoadEntries, under one permit; with
+// Options.Batch in one for each scope and MaxSize keys. Without either it starts
+// a load for each. The map has one result for each distinct key.
 //
 // When ctx ends, the keys that have no answer yet get its cause. A bulk load
 // is cancelled when the callers of all its keys have left.
@@ -23,6 +24,11 @@ func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
 		keys = g.manyOnce(ctx, keys, results, counted)
 		for _, key := range keys {
 			delete(results, key)
+		}
+	}
+	if inflight.Within(ctx) {
+		for key, r := range results {
+			results[key] = handOn(ctx, g, r)
 		}
 	}
 	return results
@@ -36,20 +42,30 @@ func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Resu
 	if len(missing) == 0 {
 		return nil
 	}
-	calls, again := g.loadMany(ctx, missing, results, counted)
+	calls := make([]manyCall[K, V], 0, len(missing))
+	defer func() {
+		for i := range calls {
+			calls[i].leave()
+		}
+	}()
+	again := g.loadMany(ctx, missing, results, counted, &calls)
 	for i := range calls { // all of them wait from now on, though one after another is looked after
 		calls[i].waitStart()
 	}
-	for _, c := range calls {
-		if c.settling {
-			c.pass(c.flight)
-		} else if r, ok := c.awaitOn(c.flight, c.joined); ok {
+	for i := range calls {
+		if c := &calls[i]; c.settling != nil {
+			c.counted = counted[c.key]
+			if r, ok := c.passSoft(c.settling); ok {
+				results[c.key] = r
+				continue
+			}
+		} else if r, ok := c.awaitOn(c.joined); ok {
 			results[c.key] = r
 			continue
 		} else {
 			counted[c.key] = true
 		}
-		again = append(again, c.key)
+		again = append(again, calls[i].key)
 	}
 	return again
 }
@@ -58,8 +74,8 @@ func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Resu
 // due, and returns the other keys.
 func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[K]Result[V], counted map[K]bool) []missing[K, V] {
 	var rest []missing[K, V]
-	var due []K
-	var dueEntries []*entry[V]
+	var due elections[K, V]
+	defer due.takeBack()
 	now := g.now()
 	for _, key := range keys {
 		if checkKey(key) != nil {
@@ -74,20 +90,17 @@ func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[
 			g.asked(key, rand.Uint64(), now)
 		}
 		e := g.lookup(key)
-		elected := g.elect(e, now)
+		if g.elect(e, now) {
+			due.add(key, e, now)
+		}
 		if r, ok := g.fromMemory(key, e, now, counted[key]); ok {
 			results[key] = r
 		} else {
 			results[key] = Result[V]{} // seen; loadMany fills it
 			rest = append(rest, missing[K, V]{key, e})
 		}
-		if elected {
-			due, dueEntries = append(due, key), append(dueEntries, e)
-		}
 	}
-	if len(due) > 0 {
-		g.refreshMany(ctx, due, dueEntries, now)
-	}
+	g.refreshMany(ctx, &due, now)
 	return rest
 }
 
@@ -106,16 +119,15 @@ type turnedCall[K comparable, V any] struct {
 // manyCall is a call that is on its flight, or waits for one to settle.
 type manyCall[K comparable, V any] struct {
 	call[K, V]
-	flight   *inflight.Flight[K, outcome[V]]
 	joined   bool
-	settling bool // it is not on the flight, whose result is older
+	settling *inflight.Flight[K, outcome[V]] // instead of a seat: its result is older than the call
 }
 
 // loadMany joins the flights of the keys, and starts a load for those that
 // have none, before anything is waited for. It returns the keys for which the
-// caller must look at memory again; to those it refuses it answers itself.
-func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V], counted map[K]bool) (calls []manyCall[K, V], again []K) {
-	calls = make([]manyCall[K, V], 0, len(rest))
+// caller must look at memory again; to those it refuses it answers itself. The
+// seats on the flights are in calls, also if a hook does not return.
+func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V], counted map[K]bool, calls *[]manyCall[K, V]) (again []K) {
 	ready := rest[:0]
 	for _, m := range rest {
 		c := call[K, V]{g: g, ctx: ctx, key: m.key}
@@ -131,19 +143,19 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	var absentScopes []any
 	var refused []K
 	var turned []turnedCall[K, V]
-	now, d := g.now(), admit.Of(ctx, g.o.Limiter)
+	now, d, within := g.now(), admit.Of(ctx, g.o.Limiter), lend.From(ctx)
 	scopes := g.scopesOf(ready)
 
 	g.flights.Lock()
-	add := func(f *inflight.Flight[K, outcome[V]], joined bool) {
-		c := manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: f.Key}, flight: f, joined: joined}
+	on := func(key K, joined bool) *manyCall[K, V] { // there is room: a call stays where it is
+		*calls = append(*calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: key, demand: d, within: within}, joined: joined})
+		return &(*calls)[len(*calls)-1]
+	}
+	starts := func(f *inflight.Flight[K, outcome[V]]) {
+		c := on(f.Key, false)
 		c.enterLocked()
-		if joined {
-			once(&g.count.joins, counted[f.Key])
-		} else {
-			once(&g.count.started, counted[f.Key])
-		}
-		calls = append(calls, c)
+		c.sitLocked(f)
+		once(&g.count.started, counted[f.Key])
 	}
 	for i, m := range ready {
 		f := g.flights.FindLocked(m.key)
@@ -152,33 +164,36 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 			once(&g.count.rejected, counted[m.key])
 			results[m.key] = Result[V]{Err: ErrClosed}
 		case f != nil && f.Load().Settling():
-			calls = append(calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: m.key}, flight: f, settling: true})
+			on(m.key, true).settling = f
 		case f == nil && g.lookup(m.key) != m.entry:
 			again = append(again, m.key)
 		case f != nil:
-			if err := g.joinLocked(f, d); err != nil {
+			c := on(m.key, true)
+			if err := c.joinLocked(f); err != nil {
+				*calls = (*calls)[:len(*calls)-1]
 				turned = append(turned, turnedCall[K, V]{call[K, V]{g: g, key: m.key, counted: counted[m.key]}, err})
 				continue
 			}
-			add(f, true)
+			c.enterLocked()
+			once(&g.count.joins, counted[m.key])
 		case g.hungLocked():
 			refused = append(refused, m.key)
-		case g.src.LoadMany != nil:
+		case g.src.bulk():
 			absent = append(absent, m.key)
 			if scopes != nil {
 				absentScopes = append(absentScopes, scopes[i])
 			}
 		default:
-			f, _, _ := g.startLocked(ctx, m.key, nil, now, d) // Batch needs LoadMany: nothing is gathered here
+			f, _, _ := g.startLocked(ctx, m.key, nil, now, d) // Batch needs a bulk load: nothing is gathered here
 			started = append(started, f.Load())
-			add(f, false)
+			starts(f)
 		}
 	}
 	for _, keys := range g.bulks(absent, absentScopes) {
 		l := g.startManyLocked(ctx, keys, false, now, d)
 		started = append(started, l)
 		for _, f := range l.Flights() {
-			add(f, false)
+			starts(f)
 		}
 	}
 	g.flights.Unlock()
@@ -196,7 +211,7 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 		g.event(EventRefused, key, ErrStuck)
 		results[key] = g.failed(key, ErrStuck)
 	}
-	return calls, again
+	return again
 }
 
 // startManyLocked puts a load for keys into the table, which nobody can add to.
@@ -204,7 +219,6 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d admit.Demand) *inflight.Load[K, outcome[V]] {
 	l := g.flights.StartManyLocked(ctx, keys, background)
 	l.Seq = g.seq
-	l.Until, l.Urgency = d.Until, int8(d.Priority)
 	for _, f := range l.Flights() {
 		f.Began = now
 	}

@@ -22,9 +22,14 @@ func (g *Guard[K, V]) removeLocked(key K) {
 // postponeLocked ends the state in which a refresh of key is in the air: the
 // next may start at from. The table's lock must be held.
 func (g *Guard[K, V]) postponeLocked(key K, from instant) {
-	if e := g.lookup(key); e != nil && e.kind == kindValue {
-		if at := e.refreshFrom.Load(); at == farAhead || at < from {
-			e.refreshFrom.Store(from)
+	e := g.lookup(key)
+	if e == nil || e.kind == kindFailure {
+		return
+	}
+	if due := e.due(); due != nil {
+		from = min(from, farAhead-1) // for ever, but not elected
+		if at := due.Load(); at == farAhead || at < from {
+			due.Store(from)
 		}
 	}
 }
@@ -46,11 +51,11 @@ func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 // the Options ask for one, and in the time of the next refresh. The value that
 // is there keeps its instants (E3). The table's lock must be held.
 func (g *Guard[K, V]) rememberLocked(key K, err error, class Class, now instant) {
-	retry := later(now, g.o.RefreshRetry)
 	e := g.lookup(key)
 	if g.clearing > 0 {
 		e = nil // on its way out, see Clear
 	}
+	retry := later(now, Backoff{g.o.RefreshRetry, g.o.RefreshRetryMax}.after(e.failedLocked()))
 	if b := g.o.FailureMemo.of(class); b.Initial > 0 && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {
 		m := memo{err: err, row: 1}
 		if e != nil && e.extra != nil && e.extra.memo.err != nil {

@@ -11,7 +11,9 @@ import (
 //
 // The methods are called on the goroutines of loads and callers, several at a
 // time, under no lock. They must be quick and must not call the Guard. A panic
-// in one is swallowed and counted in Stats.ObserverPanics. Embed NopObserver,
+// in one is swallowed and counted in Stats.ObserverPanics. runtime.Goexit in
+// one is counted there too: a load goes on and answers its callers, but in Waited,
+// and in an Event of a call, it ends the goroutine of that caller. Embed NopObserver,
 // so that a method added here later does not break the build.
 //
 // Labels of metrics must be bounded: use Guard, never Key.
@@ -69,7 +71,7 @@ type Wait struct {
 	Load context.Context
 }
 
-// An Event is something that happened to a key.
+// An Event is something that happened, mostly to a key.
 type Event struct {
 	Guard string
 	Kind  EventKind
@@ -95,6 +97,13 @@ const (
 	EventAbandoned
 	// EventTooHeavy: an entry is heavier than Options.MaxWeight.
 	EventTooHeavy
+	// EventInvalidationsPending: the fleet's Tier has not acknowledged an
+	// invalidation, because of Err. It is queued, and may be followed by others:
+	// Stats.Fleet.Pending counts them. The Event has no Key.
+	EventInvalidationsPending
+	// EventInvalidationsSent: the Tier has acknowledged all that were pending. The
+	// Event has no Key.
+	EventInvalidationsSent
 )
 
 func (k EventKind) String() string {
@@ -111,6 +120,10 @@ func (k EventKind) String() string {
 		return "abandoned"
 	case EventTooHeavy:
 		return "too heavy"
+	case EventInvalidationsPending:
+		return "invalidations pending"
+	case EventInvalidationsSent:
+		return "invalidations sent"
 	}
 	return "unknown"
 }
@@ -131,25 +144,3 @@ func (NopObserver) Waited(context.Context, Wait) {}
 
 // Event does nothing.
 func (NopObserver) Event(Event) {}
-
-// observe calls fn with the Observer, if there is one, and survives its
-// panics. Callers check g.o.Observer themselves where building fn's arguments
-// costs something.
-func (g *Guard[K, V]) observe(fn func(Observer)) {
-	if g.o.Observer == nil {
-		return
-	}
-	defer func() {
-		if recover() != nil {
-			g.count.observerPanics.Add(1)
-		}
-	}()
-	fn(g.o.Observer)
-}
-
-// event reports an Event.
-func (g *Guard[K, V]) event(kind EventKind, key K, err error) {
-	if g.o.Observer != nil {
-		g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Key: key, Err: err}) })
-	}
-}

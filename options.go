@@ -17,13 +17,14 @@ const None time.Duration = -1
 
 // The defaults of Options.
 const (
-	DefaultLoadTimeout   = 30 * time.Second
-	DefaultRefreshRetry  = time.Second
-	DefaultRefreshJitter = 0.1
-	DefaultMaxEntries    = 100_000
-	DefaultMaxRefreshes  = 64
-	DefaultMaxStuck      = 64
-	DefaultBatchParallel = 4
+	DefaultLoadTimeout     = 30 * time.Second
+	DefaultRefreshRetry    = time.Second
+	DefaultRefreshRetryMax = 30 * time.Second
+	DefaultRefreshJitter   = 0.1
+	DefaultMaxEntries      = 100_000
+	DefaultMaxRefreshes    = 64
+	DefaultMaxStuck        = 64
+	DefaultBatchParallel   = 4
 )
 
 // MaxHotKeys is the most that Options.HotKeys may be.
@@ -43,9 +44,9 @@ type Options struct {
 	// Name is the Guard's name in metrics, traces and logs.
 	Name string
 
-	// TTL is how long a value is fresh. Zero: no value is kept unless
-	// Source.LoadEntry gives it a TTL, and calls are only coalesced. A value is not served beyond it unless one of the stale
-	// windows below says so.
+	// TTL is how long a value is fresh. Zero: no value is kept unless its Entry
+	// has a TTL, and calls are only coalesced. A value is not served beyond it
+	// unless one of the stale windows below says so.
 	TTL time.Duration
 
 	// TTLJitter is the share of the TTL, from 0 to 0.5, that is taken off at
@@ -55,7 +56,7 @@ type Options struct {
 
 	// RefreshAhead is the share of the TTL, from 0 to below 1, after which a
 	// hit starts a refresh in the background: with 0.8, in the last fifth of
-	// the TTL. Zero: off.
+	// the TTL. The same goes for a negative answer and its NegativeTTL. Zero: off.
 	RefreshAhead float64
 
 	// RefreshJitter is the share of the TTL by which a refresh may start
@@ -79,12 +80,22 @@ type Options struct {
 	// limiter, and of all keys of a bulk load the same. It is measured again
 	// by each load, by one that answers NotModified too. A value that was Set
 	// has the d of the one it replaces; if there is none, or its load took no
-	// time, it is not refreshed before its TTL.
+	// time, it is not refreshed before its TTL. Negative answers are refreshed
+	// likewise.
 	RefreshBeta float64
 
-	// RefreshRetry is how long a key whose background refresh has failed, or
-	// was refused, is left before the next one. Zero: DefaultRefreshRetry.
+	// RefreshRetry is how long a key is left alone after its background refresh
+	// has failed. It doubles with each failure in a row of the key, up to
+	// RefreshRetryMax, and starts over with a success, Set or Expire. There is no
+	// jitter: a refresh starts with a hit. A refresh that the Limiter refused has
+	// cost the source nothing; it waits for RefreshRetry each time. Zero:
+	// DefaultRefreshRetry.
 	RefreshRetry time.Duration
+
+	// RefreshRetryMax bounds RefreshRetry as it grows, at least RefreshRetry, which
+	// as a bound keeps it from growing. Zero: DefaultRefreshRetryMax, or
+	// RefreshRetry if that is more.
+	RefreshRetryMax time.Duration
 
 	// StaleWhileRevalidate is how long after the TTL a value is still served
 	// at once, while a background load replaces it (RFC 5861, section 3).
@@ -97,7 +108,8 @@ type Options struct {
 	StaleIfError time.Duration
 
 	// NegativeTTL is how long ErrNotFound is kept as an answer (RFC 2308 has
-	// the idea). Zero: it is not kept.
+	// the idea). RefreshAhead and RefreshBeta refresh it before it ends; the
+	// stale windows are for values only. Zero: it is not kept.
 	NegativeTTL time.Duration
 
 	// FailureMemo is how long other errors are kept. Zero: they are not.
@@ -115,6 +127,11 @@ type Options struct {
 
 	// SoftTimeout is how long a load may run before callers that could be
 	// served within StaleIfError are. The load goes on. Zero: they wait.
+	//
+	// A caller with a deadline does not wait longer than that allows: it takes the
+	// stale value when 5 % of the time that it had are left, and at least 1 ms,
+	// with or without a SoftTimeout. One that is cancelled leaves at once. Refresh,
+	// which wants no stale value, waits.
 	SoftTimeout time.Duration
 
 	// AbandonGrace says what happens to a load when its last caller has left.
@@ -145,18 +162,25 @@ type Options struct {
 	// Zero: DefaultMaxStuck.
 	MaxStuck int
 
-	// Batch gathers single misses into bulk loads, and needs Source.LoadMany.
-	// Zero: off.
+	// Batch gathers single misses into bulk loads, and needs Source.LoadMany
+	// or LoadEntries. Zero: off.
 	Batch Batching
 
 	// Limiter admits loads: a limit.Concurrency, a limit.RateLimiter, several
 	// of them by limit.All, or one shared with other Guards. Hits and callers
-	// that join a load never meet it. Nil: every load is admitted.
+	// that join a load never meet it. A load that asks another Guard with the
+	// same Concurrency or Adaptive, through its context, lends it its permit: to
+	// one flight at a time, until both have ended. Nil: every load is admitted.
 	Limiter limit.Limiter
 
 	// Classify says what an error of the load means. It is not asked about
 	// errors that match ErrNotFound or context.Canceled, nor about the
 	// Guard's own. Nil: all others are ClassTransient. It must not block.
+	//
+	// It is asked about a not-found that the load got from a Guard, of this or
+	// another key, by a call with its context, however the load wraps it: the
+	// avatar that a user lacks does not make the user missing. Return
+	// ClassNotFound to hand it on, as happens without a Classify.
 	Classify func(error) Class
 
 	// Fleet shares values, leases, failures and invalidations with the other
@@ -219,6 +243,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.RefreshJitter = max(o.RefreshJitter, 0)
 	o.RefreshRetry = orDefault(o.RefreshRetry, DefaultRefreshRetry)
+	o.RefreshRetryMax = max(orDefault(o.RefreshRetryMax, DefaultRefreshRetryMax), o.RefreshRetry)
 	o.LoadTimeout = orDefault(o.LoadTimeout, DefaultLoadTimeout)
 	o.MaxRefreshes = orDefault(o.MaxRefreshes, DefaultMaxRefreshes)
 	o.MaxStuck = orDefault(o.MaxStuck, DefaultMaxStuck)

@@ -103,6 +103,8 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.RefreshBeta", weir.Options{RefreshBeta: 1, RefreshAhead: 0.8}, 1.0, "0 when RefreshAhead is set"},
 		{"Options.RefreshJitter", weir.Options{RefreshBeta: 1, RefreshJitter: 0.1}, 0.1, "at most RefreshAhead (0)"},
 		{"Options.RefreshRetry", weir.Options{RefreshRetry: -sec}, -sec, "0 or more"},
+		{"Options.RefreshRetryMax", weir.Options{RefreshRetryMax: sec - 1}, sec - 1, "0 (the default) or at least RefreshRetry (1s)"},
+		{"Options.RefreshRetryMax", weir.Options{RefreshRetry: 3 * sec, RefreshRetryMax: 2 * sec}, 2 * sec, "0 (the default) or at least RefreshRetry (3s)"},
 		{"Options.StaleWhileRevalidate", weir.Options{StaleWhileRevalidate: -1}, time.Duration(-1), "0 or more"},
 		{"Options.StaleIfError", weir.Options{StaleIfError: -1}, time.Duration(-1), "0 or more"},
 		{"Options.NegativeTTL", weir.Options{NegativeTTL: -1}, time.Duration(-1), "0 or more"},
@@ -185,6 +187,7 @@ func TestM4SourceNeedsOneLoad(t *testing.T) {
 	load := func(context.Context, int) (int, error) { return 1, nil }
 	entry := func(context.Context, int, weir.Previous[int]) (weir.Entry[int], error) { return weir.Entry[int]{}, nil }
 	many := func(context.Context, []int) (map[int]int, error) { return nil, nil }
+	entries := func(context.Context, []int, []weir.Previous[int]) (map[int]weir.Entry[int], error) { return nil, nil }
 	for _, row := range []struct {
 		s  weir.Source[int, int]
 		ok bool
@@ -196,11 +199,30 @@ func TestM4SourceNeedsOneLoad(t *testing.T) {
 		{weir.Source[int, int]{LoadEntry: entry}, true},
 		{weir.Source[int, int]{LoadMany: many}, true},
 		{weir.Source[int, int]{Load: load, LoadMany: many}, true},
+		{weir.Source[int, int]{LoadEntries: entries}, true},
+		{weir.Source[int, int]{LoadEntry: entry, LoadEntries: entries}, true},
+		{weir.Source[int, int]{LoadEntry: entry, LoadMany: many}, false},
+		{weir.Source[int, int]{Load: load, LoadEntries: entries}, false},
+		{weir.Source[int, int]{LoadMany: many, LoadEntries: entries}, false},
 	} {
 		_, err := weir.NewFrom(row.s, weir.Options{})
 		if (err == nil) != row.ok || err != nil && !errors.As(err, new(*weir.OptionError)) {
-			t.Errorf("NewFrom(Load: %v, LoadEntry: %v, LoadMany: %v) = %v; want ok: %v",
-				row.s.Load != nil, row.s.LoadEntry != nil, row.s.LoadMany != nil, err, row.ok)
+			t.Errorf("NewFrom(Load: %v, LoadEntry: %v, LoadMany: %v, LoadEntries: %v) = %v; want ok: %v",
+				row.s.Load != nil, row.s.LoadEntry != nil, row.s.LoadMany != nil, row.s.LoadEntries != nil, err, row.ok)
+		}
+	}
+	// What to write instead is in the message.
+	for field, row := range map[string]struct {
+		s       weir.Source[int, int]
+		instead string
+	}{
+		"Source.LoadMany": {weir.Source[int, int]{LoadEntry: entry, LoadMany: many}, "LoadEntries instead"},
+		"Source.Load":     {weir.Source[int, int]{Load: load, LoadEntries: entries}, "LoadEntry instead"},
+	} {
+		var fault *weir.OptionError
+		_, err := weir.NewFrom(row.s, weir.Options{})
+		if !errors.As(err, &fault) || fault.Field != field || !strings.HasPrefix(fault.Bound, row.instead) {
+			t.Errorf("NewFrom = %v; want a fault of %s: %s", err, field, row.instead)
 		}
 	}
 }
@@ -219,6 +241,7 @@ func TestM4Advice(t *testing.T) {
 		}, nil},
 		{"endless", weir.Options{TTL: math.MaxInt64, StaleWhileRevalidate: math.MaxInt64, StaleIfError: math.MaxInt64, RefreshAhead: 0.5}, nil},
 		{"refresh-ahead without TTL", weir.Options{RefreshAhead: 0.8}, []string{"RefreshAhead (0.8)"}},
+		{"refresh-ahead for negative answers alone", weir.Options{RefreshAhead: 0.8, NegativeTTL: sec}, nil},
 		{"draws without TTL", weir.Options{RefreshBeta: 1}, []string{"RefreshBeta (1)"}},
 		{"draws", weir.Options{TTL: time.Minute, RefreshBeta: 1}, nil},
 		{"refresh retry too long for draws", weir.Options{TTL: sec, RefreshBeta: 1, RefreshRetry: 2 * sec}, []string{"RefreshRetry (2s) is above"}},

@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"math/rand/v2"
+	"runtime/debug"
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/inflight"
@@ -14,49 +15,51 @@ import (
 // with the error, not with a stale value; what memory holds stays there.
 func (g *Guard[K, V]) Refresh(ctx context.Context, key K) Result[V] {
 	c := call[K, V]{g: g, ctx: ctx, key: key}
+	defer c.leave()
 	if g.hot != nil {
 		g.asked(key, rand.Uint64(), g.now())
 	}
 	for {
-		f, joined, err := c.join()
+		joined, ok, err := c.join()
 		if err == ErrStuck {
 			g.event(EventRefused, key, err)
 		}
 		if err != nil {
 			return Result[V]{Err: err}
 		}
-		if f == nil {
+		if !ok {
 			continue
 		}
+		f := c.seat.flight
 		c.waitStart()
-		err = f.Wait(ctx, g.o.AbandonGrace)
+		err = c.settle()
 		if err == nil {
 			err = f.Err
 		}
-		c.waitEnd(f, joined, err)
+		c.waitEnd(joined, err)
 		if err != nil {
 			return Result[V]{Err: err, Joined: joined}
 		}
 		if !c.tooLate(f) {
 			r := g.loaded(f)
 			r.Joined = joined
-			return r
+			return handOn(ctx, g, r)
 		}
 	}
 }
 
 // join starts or joins the load of the key without a look at memory. It
-// returns no flight if the caller must try again.
-func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err error) {
+// reports ok false, without an error, if the caller must try again.
+func (c *call[K, V]) join() (joined, ok bool, err error) {
 	g := c.g
 	if err := c.refused(); err != nil {
 		c.counts(&g.count.rejected)
-		return nil, false, err
+		return false, false, err
 	}
 	scope := g.scope(c.key)
 	g.flights.Lock()
 	c.enterLocked()
-	f = g.flights.FindLocked(c.key)
+	f := g.flights.FindLocked(c.key)
 	switch {
 	case g.closed.Load():
 		c.counts(&g.count.rejected)
@@ -69,60 +72,58 @@ func (c *call[K, V]) join() (f *inflight.Flight[K, outcome[V]], joined bool, err
 		f, first, err := g.startLocked(c.ctx, c.key, scope, g.now(), c.demand)
 		if err == nil {
 			f.Load().Forced = true
+			c.sitLocked(f)
 		}
 		g.flights.Unlock()
 		if err != nil {
 			c.turnedAway(err)
-			return nil, false, err
+			return false, false, err
 		}
 		c.counts(&g.count.started)
 		if first {
 			go g.run(f.Load(), false)
 		}
-		return f, false, nil
+		return false, true, nil
 	case f.Load().Settling():
 		g.flights.Unlock()
 		c.pass(f)
-		return nil, false, nil
+		return false, false, nil
 	default:
-		if err = g.joinLocked(f, c.demand); err == nil {
+		if err = c.joinLocked(f); err == nil {
 			c.counts(&g.count.joins)
-			joined = true
 			break
 		}
 		g.flights.Unlock()
 		c.turnedAway(err)
-		return nil, false, err
+		return false, false, err
 	}
 	g.flights.Unlock()
-	return f, joined, err
+	return true, err == nil, err
 }
 
 // refresh starts a background load of key if that is due for its entry, which
 // may be nil, and there is none yet. It returns at once.
 func (g *Guard[K, V]) refresh(ctx context.Context, e *entry[V], now instant, key K) {
 	if g.elect(e, now) {
-		g.refreshMany(ctx, []K{key}, []*entry[V]{e}, now)
+		var due elections[K, V]
+		defer due.takeBack()
+		due.add(key, e, now)
+		g.refreshMany(ctx, &due, now)
 	}
 }
 
-// elect reports whether a refresh of e, which may be nil, is due and the caller
-// is the one to start it. However many ask at once, one is elected. It is asked
-// once for a request: with RefreshBeta it draws.
-func (g *Guard[K, V]) elect(e *entry[V], now instant) bool {
-	if e == nil || e.kind != kindValue || now >= e.staleUntil {
-		return false
+// refreshMany starts background loads of the keys that the caller was elected
+// for: one for all of them where the Source can do that. Every election ends
+// here, with a load in flight or by being taken back; if BatchScope
+// exits, the caller's deferred takeBack does it.
+func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now instant) {
+	if len(due.of) == 0 {
+		return
 	}
-	at := e.refreshFrom.Load()
-	return now >= at && e.draws(g.o.RefreshBeta, now) && e.refreshFrom.CompareAndSwap(at, farAhead)
-}
-
-// refreshMany starts background loads of keys, whose entries the caller was
-// elected for: one for all of them where the Source can do that.
-func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entry[V], now instant) {
+	keys := due.keys()
+	scopes, fault := g.scopesToRefresh(keys)
 	var started []*inflight.Load[K, outcome[V]]
 	skipped := 0
-	scopes := g.scopes(keys)
 	g.flights.Lock()
 	absent := keys[:0:0]
 	for i, key := range keys {
@@ -133,23 +134,26 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 			// if its callers left and it were abandoned, nobody would ever
 			// be elected to refresh this entry again.
 			f.Load().PinLocked()
-		case g.closed.Load():
-		case g.lookup(key) != entries[i]:
-			// A load has ended between the look at memory and the lock (F5).
-		case !g.mayRefreshLocked(scopes, i):
-			entries[i].refreshFrom.Store(now) // for the next one to try
+		case g.closed.Load(), g.lookup(key) != due.of[i].entry:
+			// Or a load has ended between the look at memory and the lock (F5).
+			due.of[i].takeBack()
+		case fault != nil, !g.mayRefreshLocked(scopes, i):
+			due.of[i].takeBack() // for the next one to try
 			skipped++
 		case g.places != nil:
 			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, admit.Demand{Priority: limit.Background}, true)
-			if err == nil && first { // a refresh has no deadline to be refused for
+			if err != nil { // which a refresh has no deadline for
+				due.of[i].takeBack()
+				skipped++
+			} else if first {
 				started = append(started, f.Load())
 				g.refreshing++
 			}
-		case len(keys) > 1 && g.src.LoadMany != nil:
+		case len(keys) > 1 && g.src.bulk():
 			absent = append(absent, key)
 		default:
 			l := g.flights.StartLocked(ctx, key, true)
-			l.Seq, l.Urgency = g.seq, int8(limit.Background)
+			l.Seq = g.seq
 			l.Flights()[0].Began = now
 			started = append(started, l)
 			g.refreshing++
@@ -160,12 +164,25 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, keys []K, entries []*entr
 		started = append(started, l)
 		g.refreshing++
 	}
+	due.of = nil
 	g.flights.Unlock()
 	for _, l := range started {
 		go g.run(l, true)
 	}
 	if skipped > 0 {
 		g.count.refreshesSkipped.Add(uint64(skipped))
-		g.event(EventRefreshSkipped, keys[0], nil)
+		g.event(EventRefreshSkipped, keys[0], fault)
 	}
+}
+
+// scopesToRefresh is scopes for keys that are to be refreshed in the background.
+// The caller has its value: a BatchScope that panics is no concern of its.
+func (g *Guard[K, V]) scopesToRefresh(keys []K) (scopes []any, fault error) {
+	defer func() {
+		if r := recover(); r != nil {
+			g.count.panics.Add(1)
+			fault = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return g.scopes(keys), nil
 }

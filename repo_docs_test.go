@@ -191,8 +191,9 @@ func TestRepoDecisionsAreNumbered(t *testing.T) {
 	slices.Sort(names)
 	form := regexp.MustCompile(`^\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
 	for i, name := range names {
-		if want := fmt.Sprintf("%04d-", i+1); !form.MatchString(name) || !strings.HasPrefix(name, want) {
-			t.Errorf("docs/adr/%s; want a name like %stitle-in-small-letters.md", name, want)
+		// A gap is a decision on its way; two of one number would be cited as one.
+		if !form.MatchString(name) || i > 0 && name[:4] == names[i-1][:4] {
+			t.Errorf("docs/adr/%s; want a number of its own and a name like 0001-title-in-small-letters.md", name)
 		}
 		text := string(readFile(t, "docs/adr/"+name))
 		for _, part := range []string{"## Context", "## Decision", "## Rejected", "## Consequences"} {

@@ -71,11 +71,14 @@ func (g *Guard[K, V]) run(l *inflight.Load[K, outcome[V]], background bool) {
 
 func (r *run[K, V]) run() {
 	defer r.end()
-	if r.ready() {
-		r.arm()
-		r.call()
+	if !r.ready() {
+		r.done = true
+		return
 	}
-	r.done = true
+	r.arm()
+	r.prepare()
+	defer r.call() // also when the Observer exits
+	r.observeStart()
 }
 
 // ready takes the steps up to where the function may be called, and reports
@@ -102,12 +105,10 @@ func (r *run[K, V]) arm() {
 	}
 }
 
-// call runs the user's function and hooks. They may panic.
-func (r *run[K, V]) call() {
+// prepare makes the context that the function is given.
+func (r *run[K, V]) prepare() {
 	g, l := r.g, r.l
-	if g.src.LoadContext != nil {
-		l.SetValues(g.src.LoadContext(l.Values()))
-	}
+	l.SetValues(g.loadContext(l.Values()))
 	if g.team != nil {
 		r.tagSeq = g.team.TagSeq()
 		if l.Fence > 0 {
@@ -120,52 +121,28 @@ func (r *run[K, V]) call() {
 		g.count.refreshes.Add(1)
 	}
 	r.at(stageRunning)
-	r.observeStart()
+}
+
+// call runs the user's function, and the hooks that its result goes through.
+// They may panic.
+func (r *run[K, V]) call() {
+	g, l := r.g, r.l
 	r.began = g.now()
 	f := l.Flights()[0]
 	switch {
-	case len(l.Flights()) > 1 || g.src.Load == nil && g.src.LoadEntry == nil:
+	case len(l.Flights()) > 1 || !g.src.single():
 		r.callMany()
 	case g.src.LoadEntry != nil:
-		prev := g.lookup(f.Key)
-		if prev == nil && len(r.parts) > 0 {
-			prev = r.parts[0].prior
-		}
-		p := prev.previous(g.now())
-		if p.OK {
-			p.Value = g.clone(p.Value)
-		}
-		in, err := g.src.LoadEntry(r.ctx, f.Key, p)
+		held := r.held(0)
+		in, err := g.src.LoadEntry(r.ctx, f.Key, r.previous(held))
 		r.returned()
-		r.one = r.answer(f.Key, in, prev, err)
+		r.one = r.answer(f.Key, in, held, err)
 	default:
 		v, err := g.src.Load(r.ctx, f.Key)
 		r.returned()
 		r.one = r.answer(f.Key, Entry[V]{Value: v}, nil, err)
 	}
-}
-
-// callMany is call for LoadMany.
-func (r *run[K, V]) callMany() {
-	flights := r.l.Flights()
-	values, err := r.g.src.LoadMany(r.ctx, r.keys())
-	r.returned()
-	own, single := asKeyErrors[K](err)
-	if err == nil || single {
-		err = ErrNotFound // of the keys that are missing
-	}
-	r.many = make([]answer[V], len(flights))
-	for i, f := range flights {
-		v, ok := values[f.Key]
-		switch failed := own[f.Key]; {
-		case failed != nil:
-			r.many[i] = r.answer(f.Key, Entry[V]{}, nil, failed)
-		case ok:
-			r.many[i] = r.answer(f.Key, Entry[V]{Value: v}, nil, nil)
-		default:
-			r.many[i] = r.answer(f.Key, Entry[V]{}, nil, err)
-		}
-	}
+	r.done = true
 }
 
 // of returns the answer for the ith flight.
@@ -207,7 +184,7 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 			return answer[V]{err: err, class: class}
 		}
 		ttl := choose(in.TTL, g.o.NegativeTTL)
-		e := newNegative[V](ttl, asNotFound(err), r.ended)
+		e := newNegative[V](&g.o, ttl, asNotFound(err), r.ended, r.took())
 		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore, noStore: in.NoStore}
 	}
 	e, keep, heavy := g.makeEntry(key, in, r.ended, r.took())
@@ -218,7 +195,7 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 // it goes into memory, and if not, whether that is for its weight. The tags are set when it does.
 func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) (e *entry[V], keep, heavy bool) {
 	if in.Weight == 0 && g.src.Weigh != nil && g.o.MaxWeight > 0 {
-		in.Weight = g.src.Weigh(key, in.Value)
+		in.Weight = g.weigh(key, in.Value)
 	}
 	e = newEntry(&g.o, in, now, took)
 	if in.Version != "" {
@@ -232,7 +209,9 @@ func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) 
 	return e, keep, heavy
 }
 
-// end finishes the load, on its goroutine, also while that panics or exits.
+// end finishes the load, on its goroutine, also while that panics or exits. Each
+// step is deferred, the last one first: a hook that exits in one of them does
+// not keep the others from being taken.
 func (r *run[K, V]) end() {
 	g, l := r.g, r.l
 	if !r.done {
@@ -240,43 +219,33 @@ func (r *run[K, V]) end() {
 		g.count.panics.Add(1)
 		r.ended = g.now()
 	}
+	counts := false
+	defer func() { r.tell(counts) }()
+	defer func() { g.trim(len(l.Flights())) }()
+	defer r.leaveSeats()
+	defer r.goOn()
+	defer func() { counts = r.finish() }()
+	defer r.settle(0)
+	defer r.release()
 	l.Return()
 	if r.timer != nil {
 		r.timer.Stop()
 	}
 	r.measure()
-	r.release()
-	r.settle()
+}
+
+// release gives the permit back.
+func (r *run[K, V]) release() { r.g.release(r.permit, r.permitOutcome()) }
+
+// finish makes the result final and wakes those who wait, unless the load was
+// given up before. It reports whether it was not.
+func (r *run[K, V]) finish() bool {
 	counts := r.commit()
 	r.heat()
 	if counts {
-		l.End(nil)
+		r.l.End(nil)
 	}
-	r.goOn()
-	for i := range r.parts {
-		if s := r.parts[i].seat; s != nil {
-			s.Leave()
-		}
-	}
-	g.trim(len(l.Flights()))
-	if g.o.Observer != nil {
-		r.observeEnd(!counts)
-		g.flights.Lock()
-		g.telling--
-		g.idleLocked()
-		g.flights.Unlock()
-	}
-}
-
-// release gives the permit back. It survives a panic of the user's limiter, on
-// a goroutine that nobody else looks after.
-func (r *run[K, V]) release() {
-	defer func() {
-		if recover() != nil {
-			r.g.count.panics.Add(1)
-		}
-	}()
-	r.permit.Release(r.permitOutcome())
+	return counts
 }
 
 // permitOutcome says how the load went, to limiters that learn from it.
@@ -343,6 +312,9 @@ func (r *run[K, V]) commit() bool {
 	}
 	counts := l.SettleLocked()
 	r.goOnLocked(counts)
+	for _, f := range l.Flights() {
+		g.reelectLocked(f.Key, r.ended)
+	}
 	g.idleLocked()
 	return counts
 }
@@ -442,64 +414,8 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 	if first {
 		l.Expire(err)
 	}
-	g.dismiss(lost)
 	g.worked(l.Flights(), g.o.LoadTimeout) // what is above is counted when it returns, if it does
 	g.count.loadTimeouts.Add(1)
-	g.event(EventTimedOut, l.Flights()[0].Key, err)
-}
-
-// clock is the time, if there is an Observer to tell it to.
-func (r *run[K, V]) clock() time.Time {
-	if r.g.o.Observer == nil {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
-func (r *run[K, V]) info() LoadInfo {
-	flights := r.l.Flights()
-	return LoadInfo{Guard: r.g.o.Name, Key: flights[0].Key, Keys: len(flights), Background: r.background}
-}
-
-// observeStart reports the load's start and takes the context it is given.
-func (r *run[K, V]) observeStart() {
-	g := r.g
-	if g.o.Observer == nil {
-		return
-	}
-	r.start = time.Now()
-	g.observe(func(o Observer) {
-		if ctx := o.LoadStart(r.l, r.info()); ctx != nil {
-			r.ctx = ctx
-		}
-	})
-	g.flights.Lock()
-	r.l.Observed = r.ctx
-	g.flights.Unlock()
-}
-
-// observeEnd reports the load's end.
-func (r *run[K, V]) observeEnd(late bool) {
-	g := r.g
-	if late && context.Cause(r.l) == ErrAbandoned {
-		g.event(EventAbandoned, r.l.Flights()[0].Key, ErrAbandoned)
-	}
-	if r.ctx == nil {
-		return
-	}
-	end := LoadEnd{Start: r.start, Duration: time.Since(r.start), Queued: r.queued, Err: r.err, Class: r.class, Late: late}
-	for i := range r.l.Flights() { // of a bulk load the first error stands for all
-		if end.Err != nil {
-			break
-		}
-		if a := r.of(i); a.err != nil {
-			end.Err, end.Class = a.err, a.class
-		} else if a.entry.kind == kindNegative && r.many == nil {
-			end.Err, end.Class = a.entry.extra.err, ClassNotFound
-		}
-	}
-	g.observe(func(o Observer) { o.LoadEnd(context.WithoutCancel(r.ctx), r.info(), end) })
-	if end.Err == nil && r.of(0).heavy {
-		g.event(EventTooHeavy, r.l.Flights()[0].Key, nil)
-	}
+	defer g.event(EventTimedOut, l.Flights()[0].Key, err)
+	g.dismiss(lost)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/inflight"
 	"github.com/weir-go/weir/internal/member"
-	"github.com/weir-go/weir/limit"
 )
 
 // A part is what a load has to do with the fleet for one of its keys.
@@ -16,7 +15,7 @@ type part[V any] struct {
 	seat  *member.Seat
 	asked instant        // when the answer below was asked for
 	first *member.Answer // asked already, by the load that this one was taken out of
-	grant uint64         // the fence of a lease that was granted and is not held yet; 0 for none
+	grant uint64         // the fence of a lease that was granted and is not held yet, which leaveSeats gives up; 0 for none
 
 	lease *member.Lease // nil: there is none
 	stop  func() bool   // ends that a load which is given up gives up its lease
@@ -73,9 +72,6 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 		a, err := r.askNext(p, ask)
 		switch {
 		case r.l.Err() != nil:
-			if err == nil && a.Grant == fleet.Granted {
-				p.seat.Hold(a.Fence, nil).GiveUp(fleet.Outcome{})
-			}
 			return false
 		case err != nil:
 			r.g.count.alone.Add(1)
@@ -83,6 +79,7 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 		}
 		if a.Grant == fleet.Granted && p.seat.Overtaken(a.Fence) {
 			p.seat.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before it was told
+			p.grant = 0
 			continue
 		}
 		e := r.g.received(a, p.asked)
@@ -95,15 +92,15 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 			r.answerFromTier(e)
 			return false
 		case fleet.Cooling:
-			return r.cooling(key, a, e)
+			return r.cooling(a, e)
 		case fleet.Granted:
-			return r.granted(key, p, a, e)
+			return r.granted(p, a, e)
 		}
 		if r.servesStale(e) {
 			r.answerFromTier(e)
 			return false
 		}
-		r.fallBackOn(key, e)
+		r.fallBackOn(0, e)
 		if p.seat.Await(r.l, a.Remaining) != nil {
 			return false
 		}
@@ -118,7 +115,17 @@ func (r *run[K, V]) askNext(p *part[V], ask fleet.Ask) (member.Answer, error) {
 		return *a, nil
 	}
 	p.asked = r.g.now()
-	return p.seat.Ask(r.l, ask)
+	a, err := p.seat.Ask(r.l, ask)
+	p.granted(a, err)
+	return a, err
+}
+
+// granted notes the lease that an answer may have brought, before anything else
+// is done with it.
+func (p *part[V]) granted(a member.Answer, err error) {
+	if err == nil && a.Grant == fleet.Granted {
+		p.grant = a.Fence
+	}
 }
 
 // servesStale reports whether e, which may be nil, is to be served now, in place
@@ -141,12 +148,12 @@ func (r *run[K, V]) answerFromTier(e *entry[V]) {
 
 // cooling answers with the failure of another, or goes on alone where that had
 // an answer which is not for others.
-func (r *run[K, V]) cooling(key K, a member.Answer, e *entry[V]) bool {
+func (r *run[K, V]) cooling(a member.Answer, e *entry[V]) bool {
 	if a.Failure.Kind == fleet.Unshared {
 		r.g.count.alone.Add(1)
 		return true
 	}
-	r.fallBackOn(key, e)
+	r.fallBackOn(0, e)
 	r.l.Return()
 	r.ended = r.g.now()
 	r.err = &fleet.RemoteError{Failure: a.Failure}
@@ -157,14 +164,14 @@ func (r *run[K, V]) cooling(key K, a member.Answer, e *entry[V]) bool {
 
 // granted begins to hold the lease, and decides whether the load goes on here or
 // in the background.
-func (r *run[K, V]) granted(key K, p *part[V], a member.Answer, e *entry[V]) bool {
+func (r *run[K, V]) granted(p *part[V], a member.Answer, e *entry[V]) bool {
 	if r.servesStale(e) {
 		r.answerFromTier(e)
-		r.handOver = a.Fence
+		r.handOver, p.grant = a.Fence, 0
 		return false
 	}
 	p.prior = e
-	r.fallBackOn(key, e)
+	r.fallBackOn(0, e)
 	return r.hold(p, a.Fence)
 }
 
@@ -176,7 +183,7 @@ func (r *run[K, V]) hold(p *part[V], fence uint64) bool {
 	if g.team.o.CancelLost {
 		lost = func() { g.fail(l, ErrLeaseLost) }
 	}
-	p.lease = p.seat.Hold(fence, lost)
+	p.lease, p.grant = p.seat.Hold(fence, lost), 0
 	g.flights.Lock()
 	final := l.FinalLocked()
 	if len(l.Flights()) == 1 {
@@ -207,10 +214,10 @@ func (g *Guard[K, V]) fail(l *inflight.Load[K, outcome[V]], err error) {
 	}
 }
 
-// fallBackOn puts e, which may be nil, into memory for the case that the load
-// fails, unless there is something.
-func (r *run[K, V]) fallBackOn(key K, e *entry[V]) {
-	g := r.g
+// fallBackOn puts e, which may be nil and is of the ith flight's key, into memory
+// for the case that the load fails, unless there is something.
+func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
+	g, f := r.g, r.l.Flights()[i]
 	now := g.now()
 	if !e.servesOnError(now) {
 		return
@@ -219,14 +226,13 @@ func (r *run[K, V]) fallBackOn(key K, e *entry[V]) {
 	tags := tagNames(e.extra.tags)
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	f := r.l.Flights()[0]
-	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(key) != nil || r.parts[0].seat.Overtaken(e.fence()) {
+	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(f.Key) != nil || r.parts[i].seat.Overtaken(e.fence()) {
 		return
 	}
 	c.extra.tags = nil
 	c.setTags(g.internLocked(tags), r.l.Seq)
 	if !c.outdated() {
-		g.store.Set(key, c)
+		g.store.Set(f.Key, c)
 	}
 }
 
@@ -238,9 +244,13 @@ func (r *run[K, V]) shareMany() bool {
 	answers, errs := r.askAll()
 	var moved []*run[K, V]
 	stay := r.parts[:0:0]
-	stale := make([]bool, len(flights)) // decoded without the lock, by the user's codec
+	priors := make([]*entry[V], len(flights)) // decoded without the lock, by the user's codec
+	stale := make([]bool, len(flights))
 	for i := range flights {
-		stale[i] = errs[i] == nil && answers[i].Grant == fleet.Granted && r.servesStale(g.received(answers[i], r.parts[i].asked))
+		if errs[i] == nil && answers[i].Grant == fleet.Granted {
+			priors[i] = g.received(answers[i], r.parts[i].asked)
+			stale[i] = r.servesStale(priors[i])
+		}
 	}
 	g.flights.Lock()
 	final := r.l.FinalLocked()
@@ -250,13 +260,15 @@ func (r *run[K, V]) shareMany() bool {
 		mine := errs[i] == nil && a.Grant == fleet.Granted
 		if final || alone || mine && !stale[i] {
 			if mine {
-				p.grant = a.Fence
+				p.prior = priors[i]
 			}
 			stay = append(stay, p)
 			continue
 		}
 		p.first = &a
-		moved = append(moved, &run[K, V]{g: g, l: f.MoveLocked(), background: r.background, parts: []part[V]{p}})
+		l := f.MoveLocked()
+		f.Value.crowd.Move(&l.Call)
+		moved = append(moved, &run[K, V]{g: g, l: l, background: r.background, parts: []part[V]{p}})
 		if r.background {
 			g.refreshing++
 		}
@@ -270,10 +282,9 @@ func (r *run[K, V]) shareMany() bool {
 	}
 	for i := range r.parts {
 		switch p := &r.parts[i]; {
-		case p.grant == 0:
-		case final:
-			p.seat.Hold(p.grant, nil).GiveUp(fleet.Outcome{})
+		case p.grant == 0, final:
 		default:
+			r.fallBackOn(i, p.prior)
 			final = !r.hold(p, p.grant)
 		}
 	}
@@ -300,6 +311,7 @@ func (r *run[K, V]) askAll() ([]member.Answer, []error) {
 		slots <- struct{}{}
 		all.Go(func() {
 			answers[i], errs[i] = p.seat.Ask(r.l, ask)
+			p.granted(answers[i], errs[i])
 			<-slots
 		})
 	}
@@ -329,21 +341,38 @@ func (r *run[K, V]) place() bool {
 	return r.gather() && r.depart()
 }
 
-// settle tells the fleet what came of the load. It survives a panic of the
-// user's codec.
-func (r *run[K, V]) settle() {
+// settle tells the fleet what came of the load's keys from the ith on. The rest
+// is deferred, as the user's codec may exit.
+func (r *run[K, V]) settle(i int) {
+	for i < len(r.parts) && r.parts[i].lease == nil {
+		i++
+	}
+	if i == len(r.parts) {
+		return
+	}
+	defer r.settle(i + 1)
+	p := &r.parts[i]
+	defer p.lease.GiveUp(fleet.Outcome{}) // without effect after Settle
+	p.stop()
+	if r.l.Err() != nil {
+		p.lease.GiveUp(r.givenUp())
+		return
+	}
+	taken, err := p.lease.Settle(r.fleetOutcome(i))
+	p.refused = !taken && err == nil
+}
+
+// leaveSeats gives up the seats of the load's keys, and the leases that were
+// granted and that nobody has begun to hold.
+func (r *run[K, V]) leaveSeats() {
 	for i := range r.parts {
 		p := &r.parts[i]
-		if p.lease == nil {
-			continue
+		if p.grant > 0 {
+			p.seat.Hold(p.grant, nil).GiveUp(fleet.Outcome{})
 		}
-		p.stop()
-		if r.l.Err() != nil {
-			p.lease.GiveUp(r.givenUp())
-			continue
+		if p.seat != nil {
+			p.seat.Leave()
 		}
-		taken, err := p.lease.Settle(r.fleetOutcome(i))
-		p.refused = !taken && err == nil
 	}
 }
 
@@ -404,7 +433,7 @@ func (r *run[K, V]) goOnLocked(counts bool) {
 		return
 	}
 	l := g.flights.StartLocked(r.l.Values(), f.Key, true)
-	l.Seq, l.Urgency = r.l.Seq, int8(limit.Background)
+	l.Seq = r.l.Seq
 	l.Flights()[0].Began = g.now()
 	g.refreshing++
 	if g.lookup(f.Key) == f.Value.entry {

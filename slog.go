@@ -3,6 +3,8 @@ package weir
 import (
 	"context"
 	"log/slog"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // SlogObserver returns an Observer that logs what an operator wants to read:
@@ -11,10 +13,7 @@ import (
 // values, since they may be secret; errors of the source are logged as they
 // are. A nil logger is slog.Default.
 func SlogObserver(logger *slog.Logger) Observer {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return &slogObserver{logger: logger}
+	return &slogObserver{logger: plain.Logger(logger)}
 }
 
 type slogObserver struct {
@@ -48,7 +47,7 @@ func (s *slogObserver) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
 
 func (s *slogObserver) Event(e Event) {
 	level := slog.LevelWarn
-	if e.Kind == EventStaleOnError || e.Kind == EventRefreshSkipped || e.Kind == EventAbandoned {
+	if e.Kind == EventStaleOnError || e.Kind == EventRefreshSkipped || e.Kind == EventAbandoned || e.Kind == EventInvalidationsSent {
 		level = slog.LevelInfo
 	}
 	attrs := []slog.Attr{slog.String("guard", e.Guard)}

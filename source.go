@@ -9,10 +9,12 @@ import (
 // of its keys and values. [NewFrom] takes it; [New] is the short form for a
 // Source with a Load and nothing else.
 //
-// At least one of Load, LoadEntry and LoadMany must be set, and at most one of
-// Load and LoadEntry. The functions run on the Guard's goroutines, several at
-// a time. They must respect their context; what happens with one that does not
-// is told at Options.LoadTimeout.
+// A Source loads either plain values, by Load and LoadMany, or entries that
+// decide for themselves, by LoadEntry and LoadEntries. At least one function must
+// be set, and only functions of one of the two kinds: otherwise whether an entry
+// has its tags would depend on how it was asked for. The functions run on the
+// Guard's goroutines, several at a time. They must respect their context;
+// Options.LoadTimeout says what happens with one that does not.
 type Source[K comparable, V any] struct {
 	// Load returns the value of one key. It returns ErrNotFound, or an error
 	// that Options.Classify maps to it, for a key that the source does not
@@ -26,19 +28,39 @@ type Source[K comparable, V any] struct {
 	// are those of the negative answer.
 	LoadEntry func(ctx context.Context, key K, prev Previous[V]) (Entry[V], error)
 
-	// LoadMany returns the values of several keys in one call, for GetMany
-	// and, where there is neither Load nor LoadEntry, for single keys. A key
-	// that is missing from the map is not found; with an error, it has
-	// failed. [KeyErrors] are errors of single keys. Keys that were not asked
-	// for are ignored. The function must not keep keys or the map.
+	// LoadMany returns the values of several keys in one call: for GetMany, for
+	// refreshes that are due together, and without Load for single keys too.
+	//
+	// Every key in the map has a value, even if that is the zero V: leave out
+	// the keys that the source does not have. Without an error a missing key is
+	// not found. With an error the keys in the map are loaded, and the missing
+	// ones have failed with it. [KeyErrors] are errors of single keys, alone or
+	// joined with another error. Keys that were not asked for are ignored. The
+	// function must not keep keys or the map.
 	//
 	// With Options.Batch it also loads the keys that Get and Refresh miss. One
 	// that is alone when its turn comes goes to Load if there is one.
 	LoadMany func(ctx context.Context, keys []K) (map[K]V, error)
 
+	// LoadEntries is LoadMany for entries that decide what becomes of them, as
+	// LoadEntry is a Load. prev[i] is what the Guard still knows about keys[i];
+	// its OK is false where there is nothing. Each Entry counts as if LoadEntry
+	// had returned it: an Entry that is NotModified although the key has no
+	// previous value fails that key with ErrNotModified, and the zero Entry is
+	// the zero V with the durations of the Options.
+	//
+	// A key that KeyErrors says is not found may be in the map as well: TTL,
+	// Tags and NoStore of its Entry are those of the negative answer. Otherwise
+	// the Entry of a key that has failed is ignored. The function must not keep
+	// keys, prev or the map.
+	//
+	// With Options.Batch it also loads the keys that Get and Refresh miss. One
+	// that is alone when its turn comes goes to LoadEntry if there is one.
+	LoadEntries func(ctx context.Context, keys []K, prev []Previous[V]) (map[K]Entry[V], error)
+
 	// BatchScope names, with Options.Batch, what a key may be loaded together
 	// with: keys whose scopes are not equal (==) are never in one call of
-	// LoadMany, also of GetMany. It is the place for the tenant. It is called
+	// LoadMany or LoadEntries, also of GetMany. It is the place for the tenant. It is called
 	// on the callers' goroutines and must not block. A key whose scope cannot
 	// be compared, or is unequal to itself, goes alone. Nil: there is one
 	// scope. Without Options.Batch it is a fault, since nothing would keep the
@@ -46,7 +68,7 @@ type Source[K comparable, V any] struct {
 	BatchScope func(K) any
 
 	// Clone copies a value for each call that returns it, for Set, and for the
-	// previous value of LoadEntry. Without it they all share one value and
+	// previous value of LoadEntry and LoadEntries. Without it they all share one value and
 	// must not change it.
 	Clone func(V) V
 
@@ -72,7 +94,7 @@ type Source[K comparable, V any] struct {
 type Previous[V any] struct {
 	OK      bool // there is a previous value
 	Value   V
-	Version string        // as LoadEntry returned it
+	Version string        // as Entry.Version was
 	Age     time.Duration // since the load that made the value ended
 }
 
@@ -107,3 +129,9 @@ type Entry[V any] struct {
 	// those it had.
 	NotModified bool
 }
+
+// bulk reports whether s loads several keys in one call.
+func (s *Source[K, V]) bulk() bool { return s.LoadMany != nil || s.LoadEntries != nil }
+
+// single reports whether s has a function for one key.
+func (s *Source[K, V]) single() bool { return s.Load != nil || s.LoadEntry != nil }

@@ -85,6 +85,14 @@ type FleetStats struct {
 	Waits  uint64 // for another instance's load
 	Pushes uint64 // changes that were told
 	Resets uint64 // how often some may have been missed
+
+	// Pending are the invalidations that the Tier has not acknowledged, now.
+	// Blocked: one of them is of everything, or there were too many, so that nothing
+	// of the Tier is used. Queued is how many there have been, Replayed how many of
+	// them the Tier has acknowledged since.
+	Pending          int
+	Blocked          bool
+	Queued, Replayed uint64
 }
 
 // fleetStats gathers them.
@@ -105,6 +113,7 @@ func (g *Guard[K, V]) fleetStats() FleetStats {
 		Acquires: m.Acquires, Fresh: m.Fresh, Granted: m.Granted, Held: m.Held, Cooling: m.Cooling,
 		Settled: m.Settled, Extended: m.Extended, Writes: m.Writes, TagReads: m.TagReads,
 		Unavailable: m.Unavailable, Waits: m.Waits, Pushes: m.Pushes, Resets: m.Resets,
+		Pending: m.Pending, Blocked: m.Blocked, Queued: m.Queued, Replayed: m.Replayed,
 	}
 }
 

@@ -31,6 +31,8 @@ func (o Options) Validate() error {
 	c.that(o.RefreshBeta >= 0 && !math.IsInf(o.RefreshBeta, 1), "Options.RefreshBeta", o.RefreshBeta, "0 (off) or more, and finite")
 	c.that(!(o.RefreshBeta > 0 && o.RefreshAhead > 0), "Options.RefreshBeta", o.RefreshBeta, "0 when RefreshAhead is set")
 	c.duration("Options.RefreshRetry", o.RefreshRetry)
+	least := orDefault(o.RefreshRetry, DefaultRefreshRetry)
+	c.that(o.RefreshRetryMax == 0 || o.RefreshRetryMax >= least, "Options.RefreshRetryMax", o.RefreshRetryMax, fmt.Sprintf("0 (the default) or at least RefreshRetry (%v)", least))
 	c.duration("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
 	c.duration("Options.StaleIfError", o.StaleIfError)
 	c.duration("Options.NegativeTTL", o.NegativeTTL)
@@ -53,10 +55,14 @@ func (o Options) Validate() error {
 // validate is Validate for a Source, which says how its loads are called.
 func (s Source[K, V]) validate(o Options) error {
 	var c checks
-	c.that(s.Load != nil || s.LoadEntry != nil || s.LoadMany != nil, "Source", "without a function", "given Load, LoadEntry or LoadMany")
+	const decides = ", which returns what %s does: tags, TTL, windows, weight and version"
+	c.that(s.single() || s.bulk(), "Source", "without a function", "given Load, LoadEntry, LoadMany or LoadEntries")
 	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
-	c.that(o.Batch.MaxSize == 0 || s.LoadMany != nil, "Source.LoadMany", "nil", "given with Options.Batch")
-	c.that(o.Batch.MaxSize == 0 || s.LoadEntry == nil, "Source.LoadEntry", "given", "nil with Options.Batch, as LoadMany cannot say what it says")
+	c.that(s.LoadMany == nil || s.LoadEntries == nil, "Source", "given both LoadMany and LoadEntries", "given one of them")
+	c.that(s.LoadMany == nil || s.LoadEntry == nil, "Source.LoadMany", "given beside LoadEntry", "LoadEntries instead"+fmt.Sprintf(decides, "LoadEntry"))
+	c.that(s.LoadEntries == nil || s.Load == nil, "Source.Load", "given beside LoadEntries", "LoadEntry instead"+fmt.Sprintf(decides, "LoadEntries"))
+	c.that(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry != nil, "Source.LoadMany", "nil", "given with Options.Batch, or LoadEntries")
+	c.that(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry == nil, "Source.LoadEntries", "nil", "given with Options.Batch beside LoadEntry")
 	c.that(o.Fleet.Tier == nil || namingOf(s.KeyString).name != nil, "Source.KeyString", "nil", "given with Options.Fleet for keys that are neither strings nor integers")
 	c.that(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
 	return errors.Join(c...)
@@ -96,8 +102,8 @@ func (o Options) Advice() []string {
 		}
 	}
 	keeps := o.TTL > 0
-	when(!keeps && o.RefreshAhead > 0, "RefreshAhead (%v) has no effect without a TTL", o.RefreshAhead)
-	when(!keeps && o.RefreshBeta > 0, "RefreshBeta (%v) has no effect without a TTL", o.RefreshBeta)
+	when(!keeps && o.NegativeTTL == 0 && o.RefreshAhead > 0, "RefreshAhead (%v) has no effect without a TTL", o.RefreshAhead)
+	when(!keeps && o.NegativeTTL == 0 && o.RefreshBeta > 0, "RefreshBeta (%v) has no effect without a TTL", o.RefreshBeta)
 	when(!keeps && o.StaleWhileRevalidate > 0, "StaleWhileRevalidate (%v) has no effect without a TTL", o.StaleWhileRevalidate)
 	when(!keeps && o.StaleIfError > 0, "StaleIfError (%v) has no effect without a TTL", o.StaleIfError)
 	when(!keeps && o.TTLJitter > 0, "TTLJitter (%v) has no effect without a TTL", o.TTLJitter)

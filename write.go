@@ -8,18 +8,22 @@ import (
 )
 
 // Set puts a value into memory as if it had been loaded now, and beats a load
-// of the key that is running: its value is not kept. Without a TTL only the
-// latter happens. It returns ErrKey, or ErrClosed after Close.
+// of the key that is running: its value is not kept. It returns ErrNotStored if
+// only the latter happens, because there is no TTL or the value is too heavy, and
+// otherwise ErrKey, or ErrClosed after Close.
 //
-// In a fleet it is set for all, if the error is nil. Where the Tier could not be
-// reached (the error matches fleet.ErrUnavailable) it is set here, and whether
-// for others is not known. ctx is for the Tier.
+// In a fleet it is set for all, if the error is nil, and what is too heavy for the
+// memory of an instance is still in the Tier. If the Tier has not acknowledged it,
+// the error is a *fleet.PendingError (it matches fleet.ErrUnavailable): the value is
+// set here, and an invalidation of the key is queued for the others, because the
+// value may be out of date by the time it reaches them. ctx is for the Tier.
 func (g *Guard[K, V]) Set(ctx context.Context, key K, value V) error {
 	return g.SetEntry(ctx, key, Entry[V]{Value: value})
 }
 
 // SetEntry is [Guard.Set] for a value with durations, tags, weight or version
-// of its own. NotModified is not allowed: ErrNotModified.
+// of its own. With NoStore it is ErrNotStored. NotModified is not allowed:
+// ErrNotModified.
 func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	if in.NotModified {
 		return ErrNotModified
@@ -41,14 +45,18 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 		if w == nil || g.settlesLocked(key, e, w) {
 			g.store.Set(key, e)
 		}
+		g.reelectLocked(key, g.now()) // if it stays as it is, without the load that was detached
 	}); err != nil {
 		return err
 	}
+	g.trim(1)
 	if heavy {
 		g.count.tooHeavy.Add(1)
 		g.event(EventTooHeavy, key, nil)
 	}
-	g.trim(1)
+	if !keep && (w == nil || !heavy || in.NoStore) { // the Tier has room for what is too heavy
+		return joined(ErrNotStored, unshared)
+	}
 	return unshared
 }
 
@@ -78,19 +86,27 @@ func (g *Guard[K, V]) setInFleet(ctx context.Context, key K, in Entry[V], e *ent
 			g.count.unencoded.Add(1)
 		}
 	}
-	w := &setting[V]{seat: g.sit(key)}
+	name := g.nameOf(key)
+	w := &setting[V]{seat: g.sitAt(key, name)}
+	written := false
+	defer func() { // ctx is the user's
+		if !written {
+			w.leave()
+		}
+	}()
 	g.flights.Lock()
 	w.seq, w.clears = g.seq, g.clears
 	if held, ok := g.store.GetEntryQuietly(key); ok {
 		w.before = held.Value
 	}
 	g.flights.Unlock()
-	fence, unwritten := g.team.Write(ctx, g.team.names.name(key), order)
+	fence, unwritten := g.team.Write(ctx, name, order)
 	if e.extra == nil {
 		e.extra = &extra{}
 	}
 	e.extra.fence = fence
 	e.capped(later(e.loadedAt, g.team.o.MemoryCap))
+	written = true
 	return w, joined(err, unwritten)
 }
 
@@ -100,8 +116,11 @@ func (g *Guard[K, V]) setInFleet(ctx context.Context, key K, in Entry[V], e *ent
 // The table's lock must be held.
 func (g *Guard[K, V]) settlesLocked(key K, e *entry[V], w *setting[V]) bool {
 	if held, ok := g.store.GetEntryQuietly(key); ok {
-		unknown := e.fence() == 0 && held.Value != w.before // nobody can say which was first
-		if unknown || held.Value.fence() > e.fence() && e.fence() > 0 {
+		switch {
+		case e.fence() == 0 && held.Value != w.before: // nobody can say which was first, and the key is being invalidated
+			g.removeLocked(key)
+			return false
+		case held.Value.fence() > e.fence() && e.fence() > 0:
 			return false
 		}
 	}
@@ -122,8 +141,11 @@ func (g *Guard[K, V]) settlesLocked(key K, e *entry[V], w *setting[V]) bool {
 //
 // In a fleet it is done for all, if the error is nil: whoever asks the Tier from
 // then on gets nothing older, and see [Fleet] for what others have in memory.
-// Where the Tier could not be reached (fleet.ErrUnavailable) it is done here only,
-// and may not last: call it again. ctx is for the Tier.
+// If the Tier has not acknowledged it, the error is a *fleet.PendingError (it
+// matches fleet.ErrUnavailable): it is done here, and queued for the others until
+// the Tier acknowledges it. Meanwhile this Guard takes nothing from the Tier that it
+// touches; the others may serve the old value until then, or until its entry
+// expires. There is no need to call it again. ctx is for the Tier.
 func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err

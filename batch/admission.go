@@ -1,6 +1,9 @@
 package batch
 
-import "github.com/weir-go/weir/limit"
+import (
+	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/limit"
+)
 
 // admit waits for a permit, and reports false if there is none. The limiter is
 // asked again when callers have joined meanwhile for whom its refusal does not
@@ -13,16 +16,18 @@ func (r *run[T, R]) admit() bool {
 	for {
 		at := new(limit.Place)
 		b.mu.Lock()
-		asked := bt.demand
+		asked := bt.demandLocked()
 		bt.place = at
 		b.mu.Unlock()
 		permit, err := b.o.Limiter.Acquire(asked.Context(&bt.ctx, at))
 		if err == nil {
 			r.permit = permit
+			at.Hold(permit)
 			return true
 		}
+		judged := admit.Refusal(err)
 		b.mu.Lock()
-		if bt.final || !bt.demand.Revises(asked, err) {
+		if bt.final || judged == nil || !bt.demandLocked().Revises(asked, judged) {
 			refused := bt.failLocked(err)
 			if refused {
 				b.count.Refused++

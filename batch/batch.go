@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -20,7 +21,7 @@ type batch[T, R any] struct {
 	first, last *call[T, R]  // in the order in which they came
 	size        int          // of that list
 	waiting     int          // callers that wait
-	demand      admit.Demand // of all callers that ever joined
+	crowd       admit.Crowd  // the callers that wait
 	place       *limit.Place // where it waits for admission; nil before
 	departed    bool         // nobody can join, items are not taken out any more
 	final       bool         // the answers are given, or nobody wants them
@@ -40,8 +41,9 @@ func (bt *batch[T, R]) OpenLocked() bool { return !bt.departed && !bt.final }
 func (bt *batch[T, R]) WantedLocked() bool { return bt.waiting > 0 }
 
 // addLocked appends c. Batcher.mu must be held.
-func (bt *batch[T, R]) addLocked(c *call[T, R], d admit.Demand) {
+func (bt *batch[T, R]) addLocked(c *call[T, R]) {
 	c.batch = bt
+	bt.crowd.Add(&c.member)
 	c.prev, c.next = bt.last, nil
 	if bt.last == nil {
 		bt.first = c
@@ -51,7 +53,13 @@ func (bt *batch[T, R]) addLocked(c *call[T, R], d admit.Demand) {
 	bt.last = c
 	bt.size++
 	bt.waiting++
-	bt.demand = bt.demand.With(d)
+}
+
+// demandLocked is what those who wait ask of the limiter together. Batcher.mu
+// must be held.
+func (bt *batch[T, R]) demandLocked() admit.Demand {
+	d, _ := bt.crowd.Demand()
+	return d
 }
 
 // removeLocked takes c out. Batcher.mu must be held.
@@ -94,6 +102,7 @@ func (bt *batch[T, R]) finishLocked() {
 // A batchContext is the context of a bulk call. It has the values of the
 // batch's first caller, never that caller's deadline or cancellation.
 type batchContext struct {
+	call     lend.Call       // calls that wait for the batch, and what they can lend
 	stop     context.Context // a context of package context, so that children need no goroutine
 	cancel   context.CancelCauseFunc
 	values   context.Context // asked for values only
@@ -126,6 +135,9 @@ func (c *batchContext) Err() error {
 // Value asks stop first, which answers package context's private key: the
 // caller's own cancellation, in values, must not be found.
 func (c *batchContext) Value(key any) any {
+	if lend.IsKey(key) {
+		return &c.call
+	}
 	if v := c.stop.Value(key); v != nil {
 		return v
 	}

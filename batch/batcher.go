@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -62,6 +63,7 @@ type call[T, R any] struct {
 	item T
 	ctx  context.Context
 
+	member     admit.Member // guarded by Batcher.mu: of the batch's crowd
 	batch      *batch[T, R] // guarded by Batcher.mu: where the item is now
 	prev, next *call[T, R]  // guarded by Batcher.mu: in the batch, until that departs
 	departed   bool         // guarded by Batcher.mu: the item was handed to Run
@@ -91,19 +93,21 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	if err != nil {
 		return zero, err
 	}
-	d := admit.Of(ctx, b.o.Limiter)
+	c := &call[T, R]{item: item, ctx: ctx}
+	c.member.Demand = admit.Of(ctx, b.o.Limiter)
+	within := lend.From(ctx)
 	b.mu.Lock()
 	if err := b.refuseLocked(); err != nil {
 		b.mu.Unlock()
 		return zero, err
 	}
-	c := &call[T, R]{item: item, ctx: ctx}
-	bt, opened, err := b.joinLocked(c, scope, d)
+	bt, opened, err := b.joinLocked(c, scope)
 	if err != nil {
 		b.count.Refused++
 		b.mu.Unlock()
 		return zero, err
 	}
+	c.member.Edge = lend.Between(within, &bt.ctx.call)
 	b.count.Calls++
 	b.pending++
 	b.mu.Unlock()
@@ -165,29 +169,28 @@ func (b *Batcher[T, R]) retryAfterLocked() time.Duration {
 // joinLocked puts c into the open batch of its scope, or into a new one. It
 // refuses a caller whose deadline is before that batch could be admitted. b.mu
 // must be held.
-func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any, d admit.Demand) (bt *batch[T, R], opened bool, err error) {
+func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any) (bt *batch[T, R], opened bool, err error) {
 	if g := b.queue.FindLocked(scope, false); g != nil {
 		bt = g.Batch.(*batch[T, R])
 		if bt.place != nil {
-			if err := bt.place.Join(d.Until, d.Priority); err != nil {
+			if err := bt.place.Join(c.member.Demand.Until, c.member.Demand.Priority); err != nil {
 				return nil, false, err
 			}
 		}
-		bt.addLocked(c, d)
+		bt.addLocked(c)
 		b.queue.AddedLocked(g)
 		return bt, false, nil
 	}
-	bt = b.newBatchLocked(c, d)
+	bt = b.newBatchLocked(c)
 	bt.group = b.queue.OpenLocked(scope, false, bt)
 	return bt, true, nil
 }
 
 // newBatchLocked makes a batch with its first call. b.mu must be held.
-func (b *Batcher[T, R]) newBatchLocked(c *call[T, R], d admit.Demand) *batch[T, R] {
+func (b *Batcher[T, R]) newBatchLocked(c *call[T, R]) *batch[T, R] {
 	bt := &batch[T, R]{done: make(chan struct{})}
 	bt.ctx.init(c.ctx)
-	bt.demand = d
-	bt.addLocked(c, d)
+	bt.addLocked(c)
 	b.live[bt] = true
 	return bt
 }
@@ -195,6 +198,7 @@ func (b *Batcher[T, R]) newBatchLocked(c *call[T, R], d admit.Demand) *batch[T, 
 // wait waits until the item has its answer or the caller's context ends. An
 // answer that is there wins.
 func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
+	defer c.member.Edge.End()
 	for {
 		select {
 		case <-bt.done:
@@ -224,6 +228,9 @@ func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	}
 	c.left = true
 	bt.waiting--
+	if lower := bt.crowd.Remove(&c.member); lower && bt.waiting > 0 && bt.place != nil {
+		bt.place.Leave(bt.demandLocked().Priority) // as those who stay
+	}
 	if !bt.departed {
 		bt.removeLocked(c)
 		b.pending--

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/flight"
@@ -47,8 +48,8 @@ var (
 type PanicError = flight.PanicError
 
 // Errors is what Run returns when it failed for some items: its ith entry is
-// the error of the ith item, nil if that succeeded. Run may wrap it. Joined
-// with another error it is the error of all items.
+// the error of the ith item, nil if that succeeded. Run may wrap it, and join it
+// with another error: then the items for which it has nil have failed with that.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -79,15 +80,64 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// asErrors finds the Errors that err is or wraps. It does not look into joined
-// errors: the others may be about any item.
-func asErrors(err error) (Errors, bool) {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if e, ok := err.(Errors); ok {
-			return e, true
+// split takes the Errors out of err, however it is wrapped and joined, and
+// returns what is left, nil for nothing. What is left must not match the error of
+// a single item. Without Errors, err stays as it was made.
+func split(err error) (errs Errors, rest error, partial bool) {
+	switch e := err.(type) {
+	case Errors:
+		return e, nil, true
+	case interface{ Unwrap() []error }:
+		var left []error
+		for _, part := range e.Unwrap() {
+			own, other, found := split(part)
+			if found {
+				errs, partial = errs.with(own), true
+			}
+			if other != nil {
+				left = append(left, other)
+			}
+		}
+		if partial {
+			return errs, errors.Join(left...), true
+		}
+	case interface{ Unwrap() error }:
+		if errs, rest, partial = split(e.Unwrap()); partial {
+			return errs, rest, true
 		}
 	}
-	return nil, false
+	return nil, err, false
+}
+
+// with returns e and more; neither is altered. Where both have an error for an
+// item, it has both.
+func (e Errors) with(more Errors) Errors {
+	if len(more) != len(e) && e != nil {
+		return make(Errors, max(len(e), len(more))+1) // of no use: ErrResults
+	}
+	all := make(Errors, len(more))
+	for i, err := range more {
+		switch {
+		case e == nil || e[i] == nil:
+			all[i] = err
+		case err == nil:
+			all[i] = e[i]
+		default:
+			all[i] = errors.Join(e[i], err)
+		}
+	}
+	return all
+}
+
+// or returns e with err for each item that has none.
+func (e Errors) or(err error) Errors {
+	all := slices.Clone(e)
+	for i := range all {
+		if all[i] == nil {
+			all[i] = err
+		}
+	}
+	return all
 }
 
 // An UnknownError is returned to a caller whose item had departed when the

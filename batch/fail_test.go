@@ -197,6 +197,37 @@ func TestLengthsOfWhatRunReturns(t *testing.T) {
 	b.Close(t.Context())
 }
 
+// Errors beside another error: an item has its own error, or else the other one,
+// and never matches another item's.
+func TestErrorsJoinedWithAnother(t *testing.T) {
+	errBad := errors.New("bad")
+	own := batch.Errors{errBad, nil}
+	for name, row := range map[string]struct {
+		err      error
+		one, two error
+	}{
+		"joined":        {errors.Join(own, errDown), errBad, errDown},
+		"in any order":  {errors.Join(errDown, nil, own), errBad, errDown},
+		"wrapped":       {fmt.Errorf("insert: %w", errors.Join(own, errDown)), errBad, errDown},
+		"by two verbs":  {fmt.Errorf("%w, then %w", own, errDown), errBad, errDown},
+		"two of them":   {errors.Join(own, batch.Errors{nil, errDown}), errBad, errDown},
+		"other lengths": {errors.Join(own, batch.Errors{errDown}), batch.ErrResults, batch.ErrResults},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				tb := &table{does: func(context.Context, []int) ([]int, error) { return []int{1, 2}, row.err }}
+				b := s.batcher(tb, batch.Options{MaxSize: 2, Linger: time.Second})
+				one, two := s.do(s.Context(), b, 1), s.do(s.Context(), b, 2)
+				s.want(one, 0, row.one, 0)
+				s.want(two, 0, row.two, 0)
+				if row.one == errBad && (errors.Is(one.err, errDown) || errors.Is(two.err, errBad)) {
+					s.Errorf("Do = %v and %v; want an error of its own for each", one.err, two.err)
+				}
+			})
+		})
+	}
+}
+
 func TestErrorsSaysHowMany(t *testing.T) {
 	e := batch.Errors{nil, errDown, nil, errors.New("late")}
 	if got := e.Error(); got != "batch: 2 of 4 items failed, the first: the source is down" {

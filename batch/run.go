@@ -30,6 +30,7 @@ type run[T, R any] struct {
 
 	results []R
 	errs    Errors // of the items, with results
+	rest    error  // of items that have none of their own; it is in errs too
 	err     error  // of the whole
 	again   bool   // the items are to be tried alone
 }
@@ -83,7 +84,9 @@ func (r *run[T, R]) call() {
 	// batch may have left.
 	bt.ctx.values = r.calls[0].ctx
 	if b.src.RunContext != nil {
-		bt.ctx.values = b.src.RunContext(context.WithoutCancel(bt.ctx.values))
+		if bt.ctx.values = b.src.RunContext(context.WithoutCancel(bt.ctx.values)); bt.ctx.values == nil {
+			bt.ctx.values = context.Background()
+		}
 	}
 	results, err := b.src.Run(&bt.ctx, items)
 	r.take(results, err)
@@ -92,11 +95,14 @@ func (r *run[T, R]) call() {
 // take makes answers of what Run returned.
 func (r *run[T, R]) take(results []R, err error) {
 	n := len(r.calls)
-	errs, partial := asErrors(err)
-	if err != nil && !partial {
-		r.err = err
-		r.again = r.b.o.RetrySingly && n > 1 && (r.b.src.Retry == nil || r.b.src.Retry(err))
-		return
+	errs, rest, partial := split(err)
+	if rest != nil {
+		again := r.b.o.RetrySingly && n > 1 && (r.b.src.Retry == nil || r.b.src.Retry(err))
+		if !partial || again {
+			r.err, r.again = err, again
+			return
+		}
+		errs, r.rest = errs.or(rest), rest
 	}
 	var zero R
 	none := len(results) == 0 && (unsafe.Sizeof(zero) == 0 || partial && len(errs.Unwrap()) == n)
@@ -112,15 +118,19 @@ func (r *run[T, R]) take(results []R, err error) {
 
 // end finishes the batch, on its goroutine, also while that panics or exits.
 func (r *run[T, R]) end() {
-	b, bt := r.b, r.bt
 	if !r.done {
 		r.err = fault(recover())
 	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+	defer r.answer() // also if the user's limiter exits
 	r.release()
+}
 
+// answer gives the callers their answers and the place to the next.
+func (r *run[T, R]) answer() {
+	b, bt := r.b, r.bt
 	b.mu.Lock()
 	if !r.done {
 		b.count.Panics++
@@ -184,7 +194,9 @@ func (r *run[T, R]) commitLocked() (again []*batch[T, R]) {
 // retryLocked puts c into a batch of its own. b.mu must be held.
 func (b *Batcher[T, R]) retryLocked(c *call[T, R]) *batch[T, R] {
 	b.count.Retries++
-	next := b.newBatchLocked(c, c.batch.demand)
+	c.batch.crowd.Remove(&c.member)
+	next := b.newBatchLocked(c)
+	c.member.Edge.Move(&next.ctx.call)
 	next.alone = true
 	c.again = next
 	next.group = b.queue.SendLocked(next)
@@ -258,6 +270,9 @@ func (r *run[T, R]) outcome() limit.Outcome {
 		if overloaded(err) {
 			return limit.Dropped
 		}
+	}
+	if r.rest != nil {
+		return limit.Ignored
 	}
 	return limit.Success
 }

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // LongToken is how many bytes a token has at least that nobody finds by trying, if
@@ -76,9 +78,7 @@ func (a Access) protect(next http.Handler, to reach) http.Handler {
 	if g.sessions == nil {
 		g.sessions = NewSessions()
 	}
-	if g.logger == nil {
-		g.logger = slog.Default()
-	}
+	g.logger = plain.Logger(g.logger)
 	g.turn = g.sessions.turn()
 	for _, h := range a.Hosts {
 		g.hosts[bare(h)] = true

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // MaxStreams is how many streams of events are open at once. Further ones are
@@ -28,6 +30,7 @@ func event(name string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	b = plain.JSON(b)
 	out := make([]byte, 0, len(b)+len(name)+20)
 	out = append(out, "event: "+name+"\ndata: "...)
 	out = append(out, b...)

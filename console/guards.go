@@ -152,6 +152,9 @@ func addTier(t *Tier, f weir.FleetStats) *Tier {
 	t.Waits += f.Waits
 	t.Pushes += f.Pushes
 	t.Resets += f.Resets
+	t.Pending += f.Pending
+	t.Blocked = t.Blocked || f.Blocked
+	t.Queued += f.Queued
 	return t
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // maxBody bounds what is posted: room for a thousand tags.
@@ -23,7 +25,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 func answerBytes(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+	_, _ = w.Write(append(plain.JSON(b), '\n')) // a client that has gone needs no answer
 }
 
 // fail answers with what is wrong.

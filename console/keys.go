@@ -6,10 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/weir-go/weir/inspect"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 const (
@@ -43,15 +42,7 @@ func (k *keys) text(key any) string {
 	if !ok {
 		s = fmt.Sprint(key)
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxKey {
-		return s
-	}
-	s = s[:maxKey]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return plain.Bounded(plain.Line(s), maxKey)
 }
 
 // hot names hot keys, of which total is what all keys have together.

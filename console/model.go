@@ -150,6 +150,12 @@ type Tier struct {
 	Waits       uint64 `json:"waits"`
 	Pushes      uint64 `json:"pushes"`
 	Resets      uint64 `json:"resets"`
+
+	// Invalidations that the store has not acknowledged: now, and how many there have
+	// been. Blocked: nothing of the store is used until it has.
+	Pending int    `json:"pending,omitempty"`
+	Blocked bool   `json:"blocked,omitempty"`
+	Queued  uint64 `json:"queued,omitempty"`
 }
 
 // A Queue is one of jobs. Ages are of the oldest.
@@ -161,6 +167,18 @@ type Queue struct {
 	Age     time.Duration `json:"age_ns"` // of the oldest that waits
 	Done    uint64        `json:"done"`   // by this instance, since its start
 	Failed  uint64        `json:"failed"`
+
+	// Orphan is there if the queue has jobs and belongs to no route.
+	Orphan *Orphan `json:"orphan,omitempty"`
+}
+
+// An Orphan is what is in a queue that belongs to no route.
+type Orphan struct {
+	Queued   int    `json:"queued"`
+	Started  int    `json:"started"`
+	Dead     int    `json:"dead"`
+	Finished int    `json:"finished"`
+	Setting  string `json:"setting"` // by which a route takes it over
 }
 
 // A Process is the program.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // The defaults of Options.
@@ -64,9 +65,7 @@ func (o Options) withDefaults() Options {
 		o.History = min(DefaultHistory, MaxPoints*o.Interval)
 	}
 	o.History = max(o.History, o.Interval)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = plain.Logger(o.Logger)
 	if o.Access.Logger == nil {
 		o.Access.Logger = o.Logger
 	}

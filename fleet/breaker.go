@@ -25,7 +25,9 @@ type BreakerOptions struct {
 	Deadline time.Duration
 
 	// Failures is after how many in a row the breaker opens: errors that match
-	// ErrUnavailable, and missed deadlines. Default: DefaultFailures.
+	// ErrUnavailable, and missed deadlines. Operations that overlap count as one: a
+	// single stall of the engine fails all that are under way. Default:
+	// DefaultFailures.
 	Failures int
 
 	// Probe is how long after it has opened the engine is tried again. It
@@ -77,7 +79,8 @@ type Breaker struct {
 	open     bool            // guarded by mu
 	over     bool            // guarded by mu: Close was called
 	epoch    uint64          // guarded by mu: grows with each opening and closing
-	failures int             // guarded by mu: in a row
+	failures int             // guarded by mu: in a row; those that overlap are one
+	failed   uint64          // guarded by mu: failures that counted, ever
 	calls    int             // guarded by mu: the Tier has not returned from
 	pings    int             // guarded by mu: of those, probes
 	state    BreakerState    // guarded by mu: the counts
@@ -128,8 +131,11 @@ var (
 	errNotMeter = fmt.Errorf("fleet: the tier counts no permits: %w", errors.ErrUnsupported)
 )
 
+// entered is how it stood when an operation began.
+type entered struct{ epoch, failed uint64 }
+
 // enter lets an operation pass, or says why not.
-func (b *Breaker) enter() (epoch uint64, err error) {
+func (b *Breaker) enter() (e entered, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -141,10 +147,10 @@ func (b *Breaker) enter() (epoch uint64, err error) {
 		err = errTooMany
 	default:
 		b.calls++
-		return b.epoch, nil
+		return entered{b.epoch, b.failed}, nil
 	}
 	b.state.Refused++
-	return 0, &UnavailableError{Op: "breaker", Err: err}
+	return entered{}, &UnavailableError{Op: "breaker", Err: err}
 }
 
 // left notes that the Tier has returned from a call.
@@ -162,17 +168,21 @@ func (b *Breaker) left() {
 //	A: is answered after all; one answer of the past does not close it
 //	a probe closes it
 //	E, of before the opening: fails now, and does not count
-func (b *Breaker) note(epoch uint64, err error) {
+//
+// Of those that overlap the first to fail counts: one that began before that has
+// seen the same stall.
+func (b *Breaker) note(e entered, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if errors.Is(err, errMissed) {
 		b.state.Missed++
 	}
 	switch {
-	case epoch != b.epoch || b.over:
+	case e.epoch != b.epoch || b.over:
 	case err == nil:
 		b.failures = 0
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable) && e.failed == b.failed:
+		b.failed++
 		if b.failures++; b.failures >= b.o.Failures {
 			b.openLocked()
 		}

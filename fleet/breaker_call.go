@@ -16,7 +16,7 @@ func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Co
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	epoch, err := b.enter()
+	e, err := b.enter()
 	if err != nil {
 		return none, err
 	}
@@ -27,7 +27,7 @@ func run[T any](ctx context.Context, b *Breaker, op string, call func(context.Co
 	if errors.Is(err, errMissed) {
 		err = &UnavailableError{Op: op, Err: err}
 	}
-	b.note(epoch, err)
+	b.note(e, err)
 	if err != nil {
 		return none, err
 	}

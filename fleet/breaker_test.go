@@ -233,10 +233,11 @@ func TestBreakerLateSuccessDoesNotClose(t *testing.T) {
 		g := gated{fleet.NewMemory(fleet.MemoryOptions{}), make(chan chan error)}
 		b := fleet.WithBreaker(g, fleet.BreakerOptions{Failures: 2, Deadline: time.Hour})
 		defer b.Close()
-		answers, results := g.begin(b, 3)
-		for _, answer := range answers[1:] {
-			answer <- fleet.ErrUnavailable
-			<-results
+		answers, results := g.begin(b, 1)
+		for range 2 { // one after another
+			failing, failed := g.begin(b, 1)
+			failing[0] <- fleet.ErrUnavailable
+			<-failed
 		}
 		if !b.State().Open {
 			t.Fatal("closed after 2 failures; want open")
@@ -256,28 +257,66 @@ func TestBreakerLateSuccessDoesNotClose(t *testing.T) {
 	})
 }
 
+// T9: what overlaps has seen one stall, and is one failure.
+func TestT9_OverlappingMissesAreOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fleet.NewMemory(fleet.MemoryOptions{})
+		f := fleettest.NewFaults(m)
+		b := fleet.WithBreaker(f, fleet.BreakerOptions{})
+		defer b.Close()
+		stall := func(d time.Duration, calls int) {
+			f.Hang()
+			var all sync.WaitGroup
+			for i := range calls {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 10 * time.Millisecond) // all begin before the first has failed
+					_, _ = ask(b)
+				})
+			}
+			time.Sleep(d)
+			f.Unhang()
+			all.Wait()
+		}
+		stall(130*time.Millisecond, 6)
+		if s := b.State(); s.Open || s.Missed < 4 {
+			t.Errorf("after a stall of 130 ms with 6 misses: %+v; want closed", s)
+		}
+		f.Hang()
+		for range fleet.DefaultFailures {
+			_, _ = ask(b)
+		}
+		if !b.State().Open {
+			t.Error("closed after three misses one after another; want open")
+		}
+		f.Unhang()
+		time.Sleep(fleet.DefaultMaxProbe)
+	})
+}
+
 func TestBreakerLateFailureDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gated{fleet.NewMemory(fleet.MemoryOptions{}), make(chan chan error)}
 		b := fleet.WithBreaker(g, fleet.BreakerOptions{Failures: 2, Deadline: time.Hour})
 		defer b.Close()
-		answers, results := g.begin(b, 4)
-		for i, answer := range answers {
-			if i == 2 { // the others fail after the breaker has opened, and closed
-				time.Sleep(fleet.DefaultProbe)
-				synctest.Wait()
-			}
+		fails := func() {
+			answers, results := g.begin(b, 1)
+			answers[0] <- fleet.ErrUnavailable
+			<-results
+		}
+		answers, results := g.begin(b, 2)
+		fails()
+		fails()
+		time.Sleep(fleet.DefaultProbe) // it has opened, and closes
+		synctest.Wait()
+		for _, answer := range answers {
 			answer <- fleet.ErrUnavailable
 			<-results
 		}
 		if s := b.State(); s.Open || s.Opened != 1 {
 			t.Errorf("State = %+v; want closed: failures of before the opening do not count", s)
 		}
-		answers, results = g.begin(b, 2)
-		for _, answer := range answers {
-			answer <- fleet.ErrUnavailable
-			<-results
-		}
+		fails()
+		fails()
 		if s := b.State(); !s.Open || s.Opened != 2 {
 			t.Errorf("State = %+v; want open again after 2 new failures", s)
 		}

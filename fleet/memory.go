@@ -22,6 +22,10 @@ const (
 	// finds the fence it must match.
 	memoryIdle = 2 * MaxLease
 
+	// setBack is by how much a clock may be set back: instants stay above 0, which
+	// stands for none.
+	setBack = 10 * 365 * 24 * time.Hour
+
 	maxFailureKind = 64 // bytes, see Failure.Kind
 )
 
@@ -45,7 +49,7 @@ type MemoryOptions struct {
 type Memory struct {
 	maxKeys int
 	clock   func() time.Time
-	start   time.Time // the clock's zero
+	start   time.Time // the zero of instants, see setBack
 
 	mu        sync.Mutex
 	keys      map[Key]*list.Element // guarded by mu; of *memoryKey
@@ -73,14 +77,17 @@ type memoryKey struct {
 	data  []byte // the entry; nil for none
 	fence uint64
 	fresh time.Duration // until when
+	lasts time.Duration // how long it was fresh at first
 	ended bool          // a Write has ended its freshness
 	keep  time.Duration // until when
 
-	lease time.Duration // until when; the lease's fence is last
+	lease   time.Duration // until when; the lease's fence is last
+	granted time.Duration // for how long
 
 	failures int // in a row
 	failure  Failure
 	cooling  time.Duration // until when
+	cools    time.Duration // for how long
 }
 
 // NewMemory returns an empty Memory.
@@ -96,7 +103,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	if m.clock == nil {
 		m.clock = time.Now
 	}
-	m.start = m.clock()
+	m.start = m.clock().Add(-setBack)
 	return m
 }
 
@@ -129,6 +136,7 @@ func (m *Memory) findLocked(key Key, now time.Duration) *memoryKey {
 		m.used.MoveToBack(e)
 		k := e.Value.(*memoryKey)
 		k.seen = now
+		k.clamp(now)
 		if k.keep <= now {
 			k.data = nil
 		}
@@ -184,7 +192,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
 		ans.Grant, ans.Remaining, ans.Failure = Cooling, k.cooling-now, k.failure
 	default:
 		ans.Grant, ans.Fence = Granted, m.nextLocked(k, now)
-		k.lease = now + a.Lease
+		k.lease, k.granted = now+a.Lease, a.Lease
 	}
 	return ans, nil
 }
@@ -212,7 +220,7 @@ func (m *Memory) Extend(ctx context.Context, key Key, fence uint64, d time.Durat
 	if k.last != fence || k.lease <= now {
 		return false, nil
 	}
-	k.lease = now + d
+	k.lease, k.granted = now+d, d
 	return true, nil
 }
 
@@ -252,8 +260,16 @@ func (m *Memory) Settle(ctx context.Context, key Key, fence uint64, o Outcome) (
 func (k *memoryKey) store(e *Entry, now time.Duration) {
 	k.data = append([]byte{}, e.Data...) // not nil, if empty
 	k.fence, k.fresh, k.keep = k.last, after(now, e.Fresh), after(now, e.Keep)
-	k.ended = false
+	k.ended, k.lasts = false, e.Fresh
 	k.warm()
+}
+
+// clamp cuts what is left of what began before the clock was set back: no more
+// than all of it is.
+func (k *memoryKey) clamp(now time.Duration) {
+	k.lease = min(k.lease, after(now, k.granted))
+	k.cooling = min(k.cooling, after(now, k.cools))
+	k.fresh = min(k.fresh, after(now, max(k.lasts, 0)))
 }
 
 func (k *memoryKey) warm() { k.failures, k.failure, k.cooling = 0, Failure{}, 0 }
@@ -269,7 +285,7 @@ func (k *memoryKey) cool(o Outcome, now time.Duration) {
 		d *= 2
 	}
 	k.failures++
-	k.cooling = after(now, d)
+	k.cooling, k.cools = after(now, d), d
 	k.failure = Failure{Kind: cut(o.Failure.Kind, maxFailureKind), Text: cut(o.Failure.Text, MaxFailureText)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/inflight"
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // Never is a [Group.Grace] with which a call runs to its end, also when nobody
@@ -63,11 +64,11 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V
 
 // DoResult is [Group.Do] with a result that tells how it came about.
 func (g *Group[K, V]) DoResult(ctx context.Context, key K, fn func(context.Context) (V, error)) Result[V] {
-	f, joined, err := g.join(ctx, key, fn)
+	f, edge, joined, err := g.join(ctx, key, fn)
 	if err != nil {
 		return Result[V]{Err: err}
 	}
-	return g.wait(ctx, f, joined)
+	return g.wait(ctx, f, edge, joined)
 }
 
 // DoChan is [Group.DoResult] for callers that wait for several things: the
@@ -75,12 +76,12 @@ func (g *Group[K, V]) DoResult(ctx context.Context, key K, fn func(context.Conte
 // DoChan returns, and left when ctx ends.
 func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context) (V, error)) <-chan Result[V] {
 	ch := make(chan Result[V], 1)
-	f, joined, err := g.join(ctx, key, fn)
+	f, edge, joined, err := g.join(ctx, key, fn)
 	if err != nil {
 		ch <- Result[V]{Err: err}
 		return ch
 	}
-	go func() { ch <- g.wait(ctx, f, joined) }()
+	go func() { ch <- g.wait(ctx, f, edge, joined) }()
 	return ch
 }
 
@@ -102,30 +103,34 @@ func (g *Group[K, V]) Len() int {
 	return g.table.LenLocked()
 }
 
-// join puts the caller on the flight of key, and starts one if there is none.
-func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) (V, error)) (f *inflight.Flight[K, V], joined bool, err error) {
+// join puts the caller on the flight of key, and starts one if there is none. The
+// edge, which may be nil, says that the caller waits for it.
+func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) (V, error)) (f *inflight.Flight[K, V], edge *lend.Edge, joined bool, err error) {
 	if key != key {
-		return nil, false, ErrKey
+		return nil, nil, false, ErrKey
 	}
 	if g.table.Recursive(ctx, key) {
-		return nil, false, ErrRecursive
+		return nil, nil, false, ErrRecursive
 	}
+	within := lend.From(ctx)
 	for {
 		if ctx.Err() != nil {
-			return nil, false, context.Cause(ctx)
+			return nil, nil, false, context.Cause(ctx)
 		}
 		g.table.Lock()
 		f = g.table.FindLocked(key)
 		if f == nil {
 			l := g.table.StartLocked(ctx, key, false)
+			edge = lend.Between(within, &l.Call)
 			g.table.Unlock()
 			go g.run(l, fn)
-			return l.Flights()[0], false, nil
+			return l.Flights()[0], edge, false, nil
 		}
 		if !f.Load().Settling() {
 			f.JoinLocked()
+			edge = lend.Between(within, &f.Load().Call)
 			g.table.Unlock()
-			return f, true, nil
+			return f, edge, true, nil
 		}
 		g.table.Unlock()
 		// The function has returned: its result is older than this call. It
@@ -168,7 +173,8 @@ func (g *Group[K, V]) settle(l *inflight.Load[K, V], v V, err error) {
 }
 
 // wait waits on the caller's own context.
-func (g *Group[K, V]) wait(ctx context.Context, f *inflight.Flight[K, V], joined bool) Result[V] {
+func (g *Group[K, V]) wait(ctx context.Context, f *inflight.Flight[K, V], edge *lend.Edge, joined bool) Result[V] {
+	defer edge.End()
 	if err := f.Wait(ctx, g.Grace); err != nil {
 		return Result[V]{Err: err, Joined: joined}
 	}

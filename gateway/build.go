@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -55,7 +56,7 @@ func (r Route) clone() Route {
 	}
 	for _, list := range []*[]string{
 		&r.Hosts, &r.Methods, &r.RemoveRequest, &r.RemoveResponse, &r.Cache.Vary, &r.Cache.VaryCookies,
-		&r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted,
+		&r.Cache.IgnoreHeaders, &r.Cache.IgnoreCookies, &r.Cache.Targeted, &r.Cache.Overrides,
 	} {
 		*list = slices.Clone(*list)
 	}
@@ -68,8 +69,8 @@ func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
 		Policy:  r.Cache,
 		NoStore: r.NoStore, NoCoalescing: r.NoCoalescing, FinishAbandoned: r.FinishAbandoned, Observe: r.Observe,
-		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead,
-		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout,
+		MaxObject: r.MaxObject, RefreshAhead: r.RefreshAhead, Cooling: r.Cooling, MaxCooling: r.MaxCooling,
+		HeadTimeout: r.Timeout, IdleTimeout: r.IdleTimeout, StreamIdleTimeout: r.StreamIdleTimeout,
 		ReceiptKey: r.ReceiptKey, NoReceipt: r.NoReceipt,
 		HotKeys: max(cmp.Or(r.HotKeys, DefaultHotKeys), 0),
 		Route:   r.Name,
@@ -85,6 +86,7 @@ func (r Route) options() weirhttp.Options {
 func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	trusted := trust(c.TrustedProxies)
 	o := r.options()
+	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
 	o.Name = cmp.Or(c.Name, defaultName)
 	o.Cache = g.cache
 	o.Scheme = trusted.scheme
@@ -97,6 +99,7 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	if !r.NoFleet {
 		o.Fleet = c.Fleet.options()
 	}
+	o.Clients = c.Clients
 	o.Streams = &up.streams
 	o.Limiter = &up.calls
 	if r.Concurrency > 0 {
@@ -104,12 +107,14 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		if err != nil {
 			return nil, err
 		}
+		own.crowd = slow.NewCrowd(own.gauge, c.blockedShare())
 		o.Limiter = limit.All(own, &up.calls)
 	}
 	if r.Rate != nil {
 		rate := *r.Rate
 		rate.Name = r.Name
-		rate.Key = weirhttp.ByAddress(trusted.client)
+		rate.Client = trusted.client
+		rate.Key = weirhttp.ByAddress(rate.Client)
 		if name, ok := strings.CutPrefix(r.RateBy, "header:"); ok {
 			rate.Key = weirhttp.ByHeader(name, rate.Key)
 		}
@@ -127,6 +132,7 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	h, err := weirhttp.New(&forward.Forwarder{
 		RoundTrip:      up.pool.RoundTrip,
 		Via:            o.Name,
+		LoopID:         g.loopID,
 		MaxDrain:       cmp.Or(c.MaxDrain, defaultDrain),
 		Trusted:        trusted.peer,
 		SetRequest:     canonical(r.SetRequest),
@@ -134,11 +140,18 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		RemoveRequest:  canonicalNames(r.RemoveRequest),
 		RemoveResponse: canonicalNames(r.RemoveResponse),
 		IdleTimeout:    cmp.Or(r.IdleTimeout, defaultIdle),
+
+		StreamIdleTimeout: cmp.Or(r.StreamIdleTimeout, r.IdleTimeout, defaultIdle),
 	}, o)
 	if err != nil {
 		return nil, err
 	}
 	return &handler{route: r, source: up, http: h, rejected: &g.rejected}, nil
+}
+
+// blockedShare is Clients.BlockedShare with its default.
+func (c Config) blockedShare() float64 {
+	return cmp.Or(c.Clients.BlockedShare, weirhttp.DefaultBlockedShare)
 }
 
 func canonical(h http.Header) http.Header {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
@@ -30,9 +31,21 @@ type Config struct {
 	// Name is who we are in Via, Cache-Status and Proxy-Status, as that of an
 	// Upstream. Empty means "weir".
 	Name string
+	// MaxPasses is how often a request may pass this Gateway: an origin may send it
+	// back through it on purpose. One that comes again is answered with 508
+	// (RFC 5842), before anything else is done with it. 0 means 1, at most
+	// MaxPassesBound.
+	//
+	// Each New makes a random name, which the Gateway adds to CDN-Loop (RFC 8586)
+	// of what it forwards. The names of others are kept.
+	MaxPasses int
 	// MaxDrain is how much of a request body that the upstream did not read is
 	// read and thrown away to keep the client's connection. 0 means 256 KiB.
 	MaxDrain int64
+	// Clients bounds what slow clients can take from others. ReadAheadMemory is of
+	// all routes together, BlockedShare of each upstream, and of each route's own
+	// cap. The zero value is safe.
+	Clients weirhttp.ClientLimits
 	// Observer is told what happens. nil costs nothing.
 	Observer weirhttp.Observer
 	// Front returns what answers the requests of a route in its place, nil for
@@ -58,6 +71,8 @@ type Fleet struct {
 	RateFailure fleet.FailureMode
 	// Instances is how many gateways there are at most, for fleet.FailLocalShare.
 	Instances int
+	// Logger: see weirhttp.FleetOptions.
+	Logger *slog.Logger
 }
 
 // options returns what of f is for the cache.
@@ -66,7 +81,7 @@ func (f *Fleet) options() weirhttp.FleetOptions {
 		return weirhttp.FleetOptions{}
 	}
 	return weirhttp.FleetOptions{
-		Tier: f.Tier, Namespace: f.Namespace, Lease: f.Lease, MemoryCap: f.MemoryCap, Keep: f.Keep, MaxObject: f.MaxObject,
+		Tier: f.Tier, Namespace: f.Namespace, Lease: f.Lease, MemoryCap: f.MemoryCap, Keep: f.Keep, MaxObject: f.MaxObject, Logger: f.Logger,
 	}
 }
 
@@ -147,6 +162,27 @@ type Retry struct {
 	Backoff time.Duration
 }
 
+// MaxPassesBound is the most that Config.MaxPasses can be.
+const MaxPassesBound = 100
+
+// A PathMatch says which readings of a request's path a Route's Path is compared
+// with.
+type PathMatch int
+
+const (
+	// MatchSent compares the path as the client sent it.
+	MatchSent PathMatch = iota
+	// MatchNormalized compares what origins may make of the path too, so that no
+	// way to write it evades the route. A reading decodes percent-encoding once. It
+	// resolves dot segments or leaves them, takes several slashes as one or leaves
+	// them, takes %2F, a backslash and %5C as a slash or leaves them, and drops what
+	// follows ";" in a segment or leaves it. A slash at the end never counts, in
+	// Path neither.
+	MatchNormalized
+	// MatchCaseless does that without regard to case.
+	MatchCaseless
+)
+
 // DefaultHotKeys is Route.HotKeys where that is 0.
 const DefaultHotKeys = 100
 
@@ -161,8 +197,16 @@ const DefaultHotKeys = 100
 // /x/../api are not under /api, and /api/../x is, though an upstream may see
 // that otherwise, so a route is no access control. An encoded slash parts no
 // segments: /api%2Fx is not under /api. Only what RFC 9110 (section 4.2.3) calls
-// the same is the same: /%61pi is /api, and %2f is %2F. What is forwarded, and
-// what the cache's key is made of, is in any case what the client sent.
+// the same is the same: /%61pi is /api, and %2f is %2F. So //api, /x/../api,
+// /API, /api;x and /x%2F..%2Fapi do not get the limits of /api.
+//
+// With PathMatch a route also takes requests with such paths. It wins over a route
+// that was found for the path as sent, unless that one matches the same reading
+// and says more. Of two routes with PathMatch the one for the path as sent loses:
+// /a/../b is for /b.
+//
+// What is forwarded, and what the cache's key is made of, is in any case what the
+// client sent.
 type Route struct {
 	// Name is what it is called in stats and logs, as that of an Upstream. It
 	// must be unique.
@@ -174,6 +218,9 @@ type Route struct {
 	// /api/x, not /apix; "/api/" does not match /api. With "=" before it, the
 	// path is exact: "=/health". Empty means "/". It is written escaped.
 	Path string
+	// PathMatch says whether it is also for other ways to write that path. Zero
+	// compares the path as it was sent.
+	PathMatch PathMatch
 	// Methods it is for, in capitals; GET is without HEAD. Empty means all.
 	Methods []string
 	// Upstream is the name of an Upstream. With a single one it may be empty.
@@ -186,6 +233,8 @@ type Route struct {
 	NoStore, NoCoalescing, FinishAbandoned, Observe bool
 	MaxObject                                       int64
 	RefreshAhead                                    float64
+	// Cooling and MaxCooling: see weirhttp.Options.
+	Cooling, MaxCooling time.Duration
 
 	// HotKeys is how many of its busiest URLs are known, by traffic and by load
 	// time, at most weirhttp.MaxHotKeys. 0 means DefaultHotKeys, negative none.
@@ -196,8 +245,9 @@ type Route struct {
 	// Queue and QueueWait are those of this cap, as in Upstream.
 	Queue     int
 	QueueWait time.Duration
-	// Rate limits each client at the door; its Key is made from RateBy, its Name
-	// from the route's, so both are left empty. nil means no limit.
+	// Rate limits each client before anything else; its Key is made from RateBy, its Client
+	// from TrustedProxies, its Name from the route's, so these are left empty. nil
+	// means no limit.
 	Rate *weirhttp.DoorOptions
 	// RateBy is what clients are told apart by: "address" (the default) or
 	// "header:NAME", with the address of those who do not send it.
@@ -208,8 +258,9 @@ type Route struct {
 	// Timeout bounds the time from the start of a call to the head of its answer;
 	// as long as the body of the request moves, it starts anew. 0 means 60 s,
 	// negative none. IdleTimeout bounds the time without progress in a body. 0 means
-	// 60 s, negative none.
-	Timeout, IdleTimeout time.Duration
+	// 60 s, negative none. StreamIdleTimeout is that of event streams, gRPC and
+	// upgrades: 0 means IdleTimeout, negative none.
+	Timeout, IdleTimeout, StreamIdleTimeout time.Duration
 	// MaxBody bounds a request's body. 0 means no bound; beyond it is 413, in
 	// observe mode too.
 	MaxBody int64

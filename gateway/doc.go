@@ -40,8 +40,17 @@ Cache-Status. X-Forwarded fields are believed from TrustedProxies only, and take
 out of what anybody else sends. Config can set and remove other fields: those of
 answers before the cache looks at them, those of requests after.
 
+A request that comes back to the Gateway that forwarded it is answered with 508: each
+Gateway adds a random name of its own to CDN-Loop (RFC 8586) and keeps those of others.
+
 CONNECT, TRACE and upgrades to other versions of HTTP or to TLS are refused.
-WebSocket passes.
+WebSocket passes. So are methods, authorities and trailer names that are none, and
+answers of servers whose framing or fields are not clear: 502.
+
+net/http's server mends some of what it reads, and a handler cannot tell: it drops a
+Content-Length beside a Transfer-Encoding, ignores a Transfer-Encoding in HTTP/1.0, and
+unfolds lines. What a Gateway sends on is framed anew, so no server is misled, but only
+the listeners of weir proxy refuse such requests.
 
 # While it runs
 

@@ -3,8 +3,10 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,9 +14,11 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -24,6 +28,7 @@ var _ http.Handler = (*Gateway)(nil)
 // is safe for concurrent use.
 type Gateway struct {
 	cache      *weirhttp.Cache
+	loopID     string         // its name in CDN-Loop; the same for all Updates
 	background sync.WaitGroup // the health checks of all pools
 
 	// now is what the Gateway does. A request reads it once, without a lock, and
@@ -61,7 +66,7 @@ type source struct {
 
 // New returns a Gateway. Its error joins an [*OptionError] for every fault of c.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{cache: c.Cache}
+	g := &Gateway{cache: c.Cache, loopID: cdnloop.NewID()}
 	if g.cache == nil {
 		var err error
 		if g.cache, err = weirhttp.NewCache(weirhttp.DefaultCacheBytes); err != nil {
@@ -93,6 +98,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := g.now.Load()
+	if cdnloop.Passes(r.Header, g.loopID) >= s.passes() {
+		g.loop(w, r, s)
+		return
+	}
 	h := s.find(r)
 	if h == nil {
 		g.unrouted.Add(1)
@@ -110,7 +119,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if front := s.config.Front(h.route.Name); front != nil {
-		front.ServeHTTP(w, r)
+		front.ServeHTTP(w, g.accepted(r))
 		return
 	}
 	h.serveAdmitted(w, r)
@@ -126,8 +135,35 @@ func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string
 	if i < 0 || g.closed.Load() {
 		return false
 	}
+	if cdnloop.Calls(r.Header, g.loopID) >= s.passes() {
+		g.loop(w, r, s) // a job of a gateway that another one accepted
+		return true
+	}
 	s.handlers[i].serveAdmitted(w, r)
 	return true
+}
+
+// passes is how often a request may pass.
+func (s *state) passes() int { return max(s.config.MaxPasses, 1) }
+
+// loop answers a request that has passed before (H25). The answer is for nobody
+// else, and no gateway on the way back may store or share it.
+func (g *Gateway) loop(w http.ResponseWriter, r *http.Request, s *state) {
+	g.rejected.Add(1)
+	if rw, ok := w.(weirhttp.ReceiptWriter); ok {
+		rw.SetReceipt(weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop})
+	}
+	const text = "508 Loop Detected: the request has passed this gateway before\n"
+	s.refuse(w, r, http.StatusLoopDetected, "proxy_loop_detected", text) // RFC 9209, section 2.3.31
+}
+
+// accepted returns r with our name in CDN-Loop, for what makes requests later:
+// it may be another process that forwards them.
+func (g *Gateway) accepted(r *http.Request) *http.Request {
+	marked := *r
+	marked.Header = maps.Clone(r.Header)
+	marked.Header[cdnloop.Field] = cdnloop.Accept(r.Header, g.loopID)
+	return &marked
 }
 
 // find returns what answers r, or nil.
@@ -141,13 +177,18 @@ func (s *state) find(r *http.Request) *handler {
 // notFound answers a request that no route matches.
 func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
 	const text = "404 Not Found: no route matches this request\n"
+	s.refuse(w, r, http.StatusNotFound, "destination_not_found", text) // RFC 9209, section 2.3.3
+}
+
+// refuse answers with an error of ours, which has that name in RFC 9209.
+func (s *state) refuse(w http.ResponseWriter, r *http.Request, status int, kind, text string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Proxy-Status", s.name+"; error=destination_not_found") // RFC 9209, section 2.3.3
+	h.Set("Proxy-Status", s.name+"; error="+kind)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(http.StatusNotFound)
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
 	}
@@ -187,7 +228,8 @@ func (h *handler) bounded(w http.ResponseWriter, r *http.Request) (*http.Request
 // Close stops the health checks and closes idle connections. Requests that are
 // being answered end as they began, and what comes after gets 503. It waits for
 // what runs in the background, until ctx ends, and then returns the cause of
-// ctx. It may be called again.
+// ctx. It may be called again. Purges that the fleet has not acknowledged by then
+// are lost: the error is a *fleet.PendingError.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closed.CompareAndSwap(false, true) {
@@ -200,7 +242,11 @@ func (g *Gateway) Close(ctx context.Context) error {
 	for _, h := range g.now.Load().handlers {
 		err = cmp.Or(err, h.http.StopRefreshing(ctx))
 	}
-	err = cmp.Or(err, g.cache.LeaveFleet(ctx))
+	var lost *fleet.PendingError // by now nothing of the fleet is waited for
+	left := g.cache.LeaveFleet(ctx)
+	if !errors.As(left, &lost) {
+		err = cmp.Or(err, left)
+	}
 	if err != nil {
 		return fmt.Errorf("gateway: close: %w", err)
 	}
@@ -211,10 +257,13 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("gateway: close: %w", context.Cause(ctx))
+		left = cmp.Or(left, context.Cause(ctx))
 	}
+	if left != nil {
+		return fmt.Errorf("gateway: close: %w", left)
+	}
+	return nil
 }
 
 // Cache returns the cache that the routes share.

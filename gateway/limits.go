@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -14,6 +15,21 @@ type gate struct {
 	limit.Limiter
 	kind  string // as LimitStats has it
 	stats func() limit.AdaptiveStats
+	crowd *slow.Crowd // of a route's own cap; an upstream's is the valve's
+}
+
+var (
+	_ slow.Crowded = (*gate)(nil)
+	_ slow.Crowded = (*valve)(nil)
+)
+
+// Crowd implements slow.Crowded.
+func (g *gate) Crowd() *slow.Crowd { return g.crowd }
+
+// gauge is a slow.Gauge.
+func (g *gate) gauge() (permits, inUse, queued int) {
+	s := g.stats()
+	return s.Limit, s.InUse, s.Queued
 }
 
 // newGate returns the limiter of a route or an upstream: n calls at once, none
@@ -26,25 +42,33 @@ func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*g
 		if err != nil {
 			return nil, err
 		}
-		return &gate{a, "adaptive", a.Stats}, nil
+		return &gate{Limiter: a, kind: "adaptive", stats: a.Stats}, nil
 	case n < 0:
-		return &gate{limit.All(), "none", func() (none limit.AdaptiveStats) { return none }}, nil
+		return &gate{Limiter: limit.All(), kind: "none", stats: func() (none limit.AdaptiveStats) { return none }}, nil
 	}
 	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: name, Limit: n, Queue: queue, MaxWait: wait})
 	if err != nil {
 		return nil, err
 	}
-	return &gate{c, "fixed", func() limit.AdaptiveStats { return limit.AdaptiveStats{ConcurrencyStats: c.Stats()} }}, nil
+	return &gate{Limiter: c, kind: "fixed", stats: func() limit.AdaptiveStats { return limit.AdaptiveStats{ConcurrencyStats: c.Stats()} }}, nil
 }
 
 // A valve is a limiter whose gate can be replaced, while what came through the
 // one before goes on under that.
 type valve struct {
-	now atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
+	crowd *slow.Crowd          // of all who came through; nil where streams are let in
+	now   atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
 }
 
 // Acquire implements limit.Limiter.
 func (v *valve) Acquire(ctx context.Context) (limit.Permit, error) { return v.now.Load().Acquire(ctx) }
+
+// Crowd implements slow.Crowded.
+func (v *valve) Crowd() *slow.Crowd { return v.crowd }
+
+// gauge is a slow.Gauge of the gate that is there now. What holds permits of the
+// one before is none of its business.
+func (v *valve) gauge() (permits, inUse, queued int) { return v.now.Load().gauge() }
 
 // callGate returns the gate of u's calls.
 func (u Upstream) callGate() (*gate, error) {

@@ -17,7 +17,7 @@ type Stats struct {
 	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
-	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests, bodies that say that they are too long, and all after Close
+	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests, forwarding loops, bodies that say that they are too long, and all after Close
 }
 
 // RouteDurations are how long things took on a route, see [weirhttp.Handler].
@@ -64,6 +64,7 @@ func (g *Gateway) Stats() Stats {
 	for name, src := range now.sources {
 		servers, retries, refused := src.pool.Stats()
 		u := UpstreamStats{Limit: src.calls.now.Load().look(), Retries: retries, NoBudget: refused}
+		u.Limit.Blocked = src.calls.crowd.Blocked()
 		for _, one := range servers {
 			u.Servers = append(u.Servers, ServerStats(one))
 		}
@@ -73,7 +74,7 @@ func (g *Gateway) Stats() Stats {
 }
 
 // LimitStats are those of an upstream's limit: how it stands, and what it has
-// done. All of it was true at the same instant.
+// done. All of it but Blocked was true at the same instant.
 type LimitStats struct {
 	Kind       string        `json:"kind"`  // "fixed", "adaptive", or "none" for no cap
 	Limit      int           `json:"limit"` // calls at once, 0 for no cap
@@ -82,6 +83,7 @@ type LimitStats struct {
 	Overloaded bool          `json:"overloaded"` // the queue is standing: the newest are served first
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
 	Wait       time.Duration `json:"wait_ns"`    // of a newcomer at the end of the queue
+	Blocked    int           `json:"blocked"`    // of InUse, those that wait for their clients
 	Admitted   uint64        `json:"admitted"`
 	Waited     uint64        `json:"waited"` // of these
 	Left       uint64        `json:"left"`   // the queue, before their turn

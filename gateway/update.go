@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -24,8 +25,8 @@ import (
 // its connections are closed. A limit that changes is a new one: what runs
 // under the old one does not count in it. TLS is the same if it is the same
 // pointer. A route goes by its name too, and keeps its counters and its clients'
-// rates if it is the same, and so are Name, TrustedProxies, MaxDrain, Fleet and
-// Observer. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
+// rates if it is the same, and so are Name, TrustedProxies, MaxDrain, Clients,
+// Fleet and Observer. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
 // but for what it says of rates.
 func (g *Gateway) Update(c Config) error {
 	g.mu.Lock()
@@ -75,7 +76,7 @@ func (p *plan) make(c Config) error {
 	}
 	var rules []route.Rule
 	for i, r := range c.Routes {
-		rules = append(rules, route.Rule{Hosts: r.Hosts, Path: r.Path, Methods: r.Methods})
+		rules = append(rules, route.Rule{Hosts: r.Hosts, Path: r.Path, Methods: r.Methods, Match: route.Match(r.PathMatch)})
 		src := p.after.sources[cmp.Or(r.Upstream, c.Upstreams[0].Name)]
 		h := p.kept(c, r, src)
 		if h == nil {
@@ -110,6 +111,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 			return nil, err
 		}
 		src = &source{pool: pool}
+		src.calls.crowd = slow.NewCrowd(src.calls.gauge, 1) // until commit
 		p.fresh = append(p.fresh, src)
 	}
 	if src.calls.now.Load() == nil || !u.sameCalls(old) {
@@ -133,7 +135,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 // changed.
 func (p *plan) kept(c Config, r Route, src *source) *handler {
 	was := p.before.config
-	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || !same(c.Observer, was.Observer) ||
+	if c.Name != was.Name || c.MaxDrain != was.MaxDrain || c.Clients != was.Clients || !same(c.Observer, was.Observer) ||
 		!slices.Equal(c.TrustedProxies, was.TrustedProxies) || (c.Fleet == nil) != (was.Fleet == nil) ||
 		c.Fleet != nil && *c.Fleet != *was.Fleet {
 		return nil
@@ -173,6 +175,9 @@ func (p *plan) commit() {
 	}
 	for _, c := range p.changes {
 		c.Commit()
+	}
+	for _, src := range p.after.sources {
+		src.calls.crowd.SetShare(p.after.config.blockedShare())
 	}
 	p.g.now.Store(p.after)
 	for name, src := range p.before.sources {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/route"
+	"github.com/weir-go/weir/internal/cdnloop"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -32,10 +34,12 @@ const (
 func (c Config) Validate() error {
 	var f faults
 	f.check(c.Name == "" || isName(c.Name), "Name", quoted(c.Name), nameBound)
+	f.count("MaxPasses", c.MaxPasses, 0, MaxPassesBound)
 	f.check(c.MaxDrain >= 0, "MaxDrain", c.MaxDrain, "0 or more")
 	for i, p := range c.TrustedProxies {
 		f.check(p.IsValid(), index("TrustedProxies", i), p, "a network such as 10.0.0.0/8")
 	}
+	f.adopt("", c.Clients.Validate())
 	c.validateFleet(&f)
 	f.check(len(c.Upstreams) > 0, "Upstreams", "empty", "one or more")
 	names := map[string]bool{}
@@ -96,7 +100,7 @@ func (u Upstream) validate(f *faults, at string) {
 	for i, s := range u.Servers {
 		field := index(at+".Servers", i)
 		_, address, ok := parseServer(s)
-		f.check(ok, field, quoted(s), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
+		f.check(ok, field, quoted(plain.Address(s)), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
 		if ok {
 			f.check(!seen[address], field, quoted(s), "no server that was named before")
 			seen[address] = true
@@ -152,6 +156,7 @@ func (r Route) validate(f *faults, at string) {
 		seen[low] = true
 	}
 	f.check(r.Path == "" || route.ValidPath(r.Path), at+".Path", quoted(r.Path), `a path, escaped, without a query, perhaps with "=" before it`)
+	f.check(r.PathMatch >= MatchSent && r.PathMatch <= MatchCaseless, at+".PathMatch", int(r.PathMatch), "MatchSent, MatchNormalized or MatchCaseless")
 	f.methods(at+".Methods", r.Methods)
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
@@ -159,12 +164,22 @@ func (r Route) validate(f *faults, at string) {
 	r.validateRate(f, at)
 	f.span(at+".Timeout", r.Timeout, math.MinInt64, longest)
 	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
+	f.span(at+".StreamIdleTimeout", r.StreamIdleTimeout, math.MinInt64, longest)
 	f.check(r.MaxBody >= 0, at+".MaxBody", r.MaxBody, "0 or more")
 	f.fields(at+".SetRequest", r.SetRequest)
 	f.fields(at+".SetResponse", r.SetResponse)
 	f.names(at+".RemoveRequest", r.RemoveRequest)
 	f.names(at+".RemoveResponse", r.RemoveResponse)
 	f.adopt(at, r.options().Validate())
+	for i, name := range r.Cache.IgnoreHeaders {
+		f.loopless(index(at+".Cache.IgnoreHeaders", i), name)
+	}
+}
+
+// loopless refuses the field that ends forwarding loops (H25).
+func (f *faults) loopless(at, name string) {
+	ok := textproto.CanonicalMIMEHeaderKey(name) != cdnloop.Field
+	f.check(ok, at, quoted(name), "another field: RFC 8586 forbids to change CDN-Loop, which ends forwarding loops")
 }
 
 func (r Route) validateRate(f *faults, at string) {
@@ -176,6 +191,7 @@ func (r Route) validateRate(f *faults, at string) {
 		return
 	}
 	f.check(r.Rate.Key == nil, at+".Rate.Key", "set", "nil: it is made from RateBy")
+	f.check(r.Rate.Client == nil, at+".Rate.Client", "set", "nil: it is made from TrustedProxies")
 	f.check(r.Rate.Fleet == weirhttp.DoorFleet{}, at+".Rate.Fleet", "set", "empty: it is made from Config.Fleet")
 	f.check(r.Rate.Name == "", at+".Rate.Name", quoted(r.Rate.Name), "empty: it is the route's")
 	_, err := weirhttp.NewDoor(*r.Rate)
@@ -264,6 +280,7 @@ var framing = []string{
 }
 
 func (f *faults) field(at, name string) {
+	f.loopless(at, name)
 	ok := isToken(name) && !slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name))
 	f.check(ok, at, quoted(name), "a field that is not about the connection or the framing")
 }

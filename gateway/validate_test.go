@@ -101,6 +101,9 @@ func TestValidate(t *testing.T) {
 			key := func(*http.Request) string { return "" }
 			c.Routes[0].Rate, c.Routes[0].RateBy = &weirhttp.DoorOptions{Per: -1, Name: "x", Key: key}, "header:"
 		}, []string{"Routes[0].RateBy", "Routes[0].Rate.Key", "Routes[0].Rate.Name", "Routes[0].Rate.Rate", "Routes[0].Rate.Per"}},
+		{"a rate's client", func(c *gateway.Config) {
+			c.Routes[0].Rate = &weirhttp.DoorOptions{Rate: 1, Client: func(*http.Request) netip.Addr { return netip.Addr{} }}
+		}, []string{"Routes[0].Rate.Client"}},
 		{"a rate's key without a rate", func(c *gateway.Config) { c.Routes[0].RateBy = "address" }, []string{"Routes[0].RateBy"}},
 		{"fields", func(c *gateway.Config) {
 			c.Routes[0].SetRequest = http.Header{"host": {"a"}}

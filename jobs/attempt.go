@@ -27,10 +27,15 @@ type attempt struct {
 
 	cancel context.CancelCauseFunc
 
-	// turn is held by who writes the job's state, and revision is his to read
-	// and write.
-	turn     sync.Mutex
-	revision uint64
+	// renewed is when the last heartbeat was sent that the server took; at first,
+	// when the running marker was. Only for run and then for beat.
+	renewed time.Time
+
+	turn     sync.Mutex // held while the job's state is written
+	revision uint64     // guarded by turn; of what this attempt wrote last
+	shown    uint64     // guarded by turn; of what it wrote last beside heartbeats
+	settled  bool       // guarded by turn; the outcome may have been written
+	marker   record     // guarded by turn; the record as it is while the handler runs
 
 	mu       sync.Mutex
 	progress *Progress   // guarded by mu; reported, and not written yet
@@ -71,6 +76,11 @@ func (a *attempt) run(permit limit.Permit) {
 	}
 	a.w.began(a)
 	defer a.w.ended(a)
+	if !a.confirm(ctx) {
+		permit.Release(limit.Unused)
+		a.w.tell(Event{Kind: Dropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: context.Cause(ctx)})
+		return
+	}
 	stop := a.beat()
 	began := time.Now()
 	a.w.tell(Event{Kind: Started, ID: a.id, Attempt: a.Attempt, Fence: a.fence})
@@ -268,19 +278,55 @@ func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
 	}
 }
 
-// put writes the state after what this attempt wrote last.
+// put writes the state after what this attempt wrote last. It is not bounded by
+// the attempt's context: the outcome of one that is out of time counts, too. The
+// journal has its own timeout.
 func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	// Not the attempt's context: also of one that is out of time the outcome
-	// counts. The journal has its own timeout.
-	seq, err := a.w.queue.store.journal.Put(context.Background(), journal.Write{
-		Queue: a.w.queue.name, ID: a.id, Kind: journal.State, Meta: meta(r), Data: data, After: a.revision, TTL: ttl,
+	if r.State != Running {
+		a.settled = true // before it is tried: a try without an answer may have been kept
+	}
+	seq, err := a.putLocked(context.Background(), journal.Write{
+		Meta: meta(r), Data: data, TTL: ttl,
 		// That an event is done is told to nobody. Lost, the event is done again.
 		Unflushed: r.State == Done && r.Keep == None,
-	})
+	}, r.State)
 	if err == nil {
-		a.revision = seq
+		a.shown = seq
 	}
 	return err
+}
+
+// putLocked writes after what this attempt wrote last. Only this attempt writes
+// states with its fence, but for a cancel. So what is there instead, with its
+// fence and running, is a write of its own whose answer was lost; and so is what
+// is there in the state that it wants to write. a.turn must be held.
+func (a *attempt) putLocked(ctx context.Context, w journal.Write, s State) (uint64, error) {
+	j, name := a.w.queue.store.journal, a.w.queue.name
+	w.Queue, w.ID, w.Kind = name, a.id, journal.State
+	for {
+		w.After = a.revision
+		seq, err := j.Put(ctx, w)
+		if err == nil {
+			a.revision = seq
+			return seq, nil
+		}
+		if !errors.Is(err, journal.ErrStale) {
+			return 0, err
+		}
+		there, err2 := j.ReadKind(ctx, name, a.id, journal.State)
+		if err2 != nil || there == nil || there.Seq == a.revision {
+			return 0, errors.Join(err, err2)
+		}
+		l, _, err2 := read(journal.View{State: there})
+		switch {
+		case err2 != nil || l.Fence != a.fence || l.State != Running && l.State != s:
+			return 0, errors.Join(err, err2)
+		case l.State != Running:
+			a.revision = there.Seq
+			return there.Seq, nil
+		}
+		a.revision = there.Seq
+	}
 }

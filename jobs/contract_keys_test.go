@@ -133,6 +133,48 @@ func TestJ4AKeyIsFreeAgain(t *testing.T) {
 	again("was cancelled", h, jobs.SubmitOptions{Key: "cancelled"})
 }
 
+// Once keeps the key taken, however the job ended, and nothing runs again.
+func TestJ4_OnceKeepsTheKeyOfAFinishedJob(t *testing.T) {
+	r := contract(t)
+	q := r.queue(jobs.QueueOptions{MaxAttempts: 1})
+	var log contractLog
+	failures := map[string]error{"failed": jobs.Permanent(errors.New("no")), "dead": errors.New("no")}
+	r.work(q, jobs.WorkerOptions{}, func(_ context.Context, j *stringJob) (string, error) {
+		log.add(j)
+		return j.Input, failures[j.Input]
+	})
+	submit := func(key string, restart bool) *stringHandle {
+		o := jobs.SubmitOptions{Key: key, Once: true, Restart: restart}
+		if key == "cancelled" {
+			o.Delay = time.Hour
+		}
+		return r.submit(q, key, o)
+	}
+	for key, state := range map[string]jobs.State{"done": jobs.Done, "failed": jobs.Failed, "dead": jobs.Dead, "cancelled": jobs.Cancelled} {
+		h := submit(key, false)
+		if key == "cancelled" {
+			if err := r.cancel(h); err != nil {
+				t.Fatalf("Cancel = %v; want nil", err)
+			}
+		}
+		r.eventually(key+" is over", func() bool { return r.status(h).State == state })
+		for _, restart := range []bool{false, true} {
+			if again := submit(key, restart); !again.Joined() || again.ID() != h.ID() {
+				t.Errorf("Submit after a job that is %s, restart %v: ID %s, joined %v; want %s, true", key, restart, again.ID(), again.Joined(), h.ID())
+			}
+		}
+		if s := r.status(h); s.State != state {
+			t.Errorf("after that it is %s; want %s", s.State, state)
+		}
+		if _, err := q.Submit(t.Context(), "another input", jobs.SubmitOptions{Key: key, Once: true}); !errors.Is(err, jobs.ErrConflict) {
+			t.Errorf("Submit of another input after a job that is %s = %v; want %v", key, err, jobs.ErrConflict)
+		}
+		if n := log.count(key); n > 1 {
+			t.Errorf("the job that is %s has run %d times; want once", key, n)
+		}
+	}
+}
+
 func TestJ4AKeyIsFreeAgainOnceItsResultIsForgotten(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{ResultTTL: time.Second, Lease: 500 * time.Millisecond})

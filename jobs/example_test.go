@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func exampleStore() (store *jobs.Store, end func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server, err := embedded.Start(embedded.Options{Dir: dir})
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "jobs")})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	server, err := embedded.Start(embedded.Options{Dir: dir})
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "jobs")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -35,6 +35,11 @@ func faultWorker(addr string) {
 }
 
 func faultRunWorker(addr string) error {
+	o := faultPoison
+	addr, many := strings.CutSuffix(addr, " MANY")
+	if many {
+		o.MaxAttempts, o.MaxCrashes = 25, 2
+	}
 	nc, err := nats.Connect(addr)
 	if err != nil {
 		return err
@@ -44,7 +49,7 @@ func faultRunWorker(addr string) error {
 	if err != nil {
 		return err
 	}
-	q, err := jobs.NewQueue[string, string](ctx, s, "fault", faultPoison)
+	q, err := jobs.NewQueue[string, string](ctx, s, "fault", o)
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,7 @@ func faultRunWorker(addr string) error {
 
 // faultSupervise starts a worker process again each time it dies, until the test
 // ends, and counts how often it has.
-func faultSupervise(t *testing.T, addr string) *atomic.Int32 {
+func faultSupervise(t *testing.T, addr string, mode ...string) *atomic.Int32 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -82,7 +87,7 @@ func faultSupervise(t *testing.T, addr string) *atomic.Int32 {
 		defer close(ended)
 		for ctx.Err() == nil {
 			cmd := exec.CommandContext(ctx, os.Args[0])
-			cmd.Env = append(os.Environ(), faultWorkerVariable+"="+addr)
+			cmd.Env = append(os.Environ(), faultWorkerVariable+"="+strings.Join(append([]string{addr}, mode...), " "))
 			cmd.Stderr = os.Stderr
 			if err := cmd.Run(); err != nil && ctx.Err() == nil {
 				deaths.Add(1)
@@ -113,6 +118,22 @@ func TestFaultPoisonKillsItsWorkerEachTime(t *testing.T) {
 	dead, err := s.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.Dead}})
 	if err != nil || len(dead) != 1 || dead[0].ID != poison.ID() {
 		t.Errorf("List of the dead = %+v, %v; want the poison alone", dead, err)
+	}
+}
+
+// Attempts that failed and attempts that lost their worker have bounds of their
+// own, so that a job which is tried for hours does not take down as many workers.
+func TestFaultPoisonHasItsOwnBound(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, natstest.Options{})
+	s := faultStore(t, server.Connect(), jobs.StoreOptions{})
+	o := faultPoison
+	o.MaxAttempts, o.MaxCrashes = 25, 2
+	q := faultNewQueue(t, s, o)
+	deaths := faultSupervise(t, server.URL(), "MANY")
+	faultWantPoisoned(t, faultSubmit(t, q, "poison", jobs.SubmitOptions{}))
+	if n := deaths.Load(); n != 2 {
+		t.Errorf("%d workers died; want 2", n)
 	}
 }
 

@@ -29,8 +29,15 @@ func TestMain(m *testing.M) {
 		faultWorker(addr)
 		return
 	}
+	if beAnother() {
+		return
+	}
 	natstest.Main(m)
 }
+
+// beAnother is set by tests that need the test binary to be another process. It
+// reports whether it was.
+var beAnother = func() bool { return false }
 
 // faultPatience is how long a test waits for what must happen, on a machine that
 // has other things to do.

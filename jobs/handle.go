@@ -115,8 +115,8 @@ func (h *Handle[Out]) follow(ctx context.Context) iter.Seq2[*life, error] {
 			case !ok:
 				yield(nil, ErrNotFound)
 				return
-			case l.revision != seen:
-				seen = l.revision
+			case l.shown() != seen:
+				seen = l.shown()
 				if l.State.Terminal() {
 					// What was read may not be on the disk yet. A result that
 					// somebody has seen must not become another one.

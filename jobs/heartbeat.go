@@ -23,33 +23,20 @@ func (w *Worker) ended(a *attempt) {
 	}
 }
 
-// beat renews the lease every third of it, and looks whether the job is still
-// this attempt's, until stop is called. A lease that could not be renewed for
-// its whole length is lost. Nothing runs before the first third has passed, so
-// that quick jobs do not pay for it.
+// beat renews the lease every third of it, until stop is called. A lease that
+// could not be renewed for its whole length is lost. Nothing runs before the
+// first third has passed, so that quick jobs do not pay for it.
 func (a *attempt) beat() (stop func()) {
-	lease := a.w.queue.o.Lease
 	ctx, cancel := context.WithCancel(a.w.hurry)
 	done := make(chan struct{})
-	renewed := time.Now()
-	t := time.AfterFunc(lease/3, func() {
+	third := a.w.queue.o.Lease / 3
+	t := time.AfterFunc(third, func() {
 		defer close(done)
-		for {
-			began := time.Now()
-			switch ours, err := a.ours(ctx, renewed.Add(lease)); {
-			case err == nil && !ours:
-				return
-			case err == nil:
-				a.m.InProgress()
-				renewed = began
-			case time.Since(renewed) >= lease:
-				a.cancel(ErrLeaseLost)
-				return
-			}
+		for a.renew(ctx) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(lease / 3):
+			case <-time.After(third):
 			}
 		}
 	})
@@ -59,6 +46,94 @@ func (a *attempt) beat() (stop func()) {
 			<-done
 		}
 	}
+}
+
+// renew is one heartbeat. It reports whether there is to be another.
+//
+// It rewrites the running marker, so that its age is that of the last heartbeat.
+// Keeping the item would not be enough, because any worker that was ever given
+// it can hand it back late:
+//
+//	A: is given the item, and stands still
+//	B: is given the item after the lease, starts an attempt, and keeps the item
+//	A: goes on, and hands the item back
+//	C: is given the item, finds the marker of B, and goes by its age
+func (a *attempt) renew(ctx context.Context) bool {
+	lease := a.w.queue.o.Lease
+	began := time.Now()
+	err := a.writeMarker(ctx, a.renewed.Add(lease))
+	if errors.Is(err, journal.ErrStale) || errors.Is(err, journal.ErrFull) {
+		// Not this attempt's any more, or the server keeps nothing for now.
+		ours, err2 := a.ours(ctx, a.renewed.Add(lease))
+		if err2 == nil && !ours {
+			return false
+		}
+		err = err2
+	}
+	switch {
+	case err == nil:
+		a.m.InProgress()
+		a.renewed = began
+	case ctx.Err() != nil:
+		return false
+	case time.Since(a.renewed) >= lease:
+		a.cancel(ErrLeaseLost)
+		return false
+	}
+	return true
+}
+
+// writeMarker writes the running marker again, until a time. Once the outcome is
+// written, or may be, it does nothing.
+func (a *attempt) writeMarker(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	if a.settled {
+		return nil
+	}
+	r := a.marker
+	r.Shown = a.shown
+	// As the marker: it matters only as long as this process lives.
+	_, err := a.putLocked(ctx, journal.Write{Meta: meta(r), TTL: underWayTTL, Mine: true}, Running)
+	return err
+}
+
+// putProgress writes the running marker with p. Once the outcome is written, or
+// may be, it does nothing.
+func (a *attempt) putProgress(p *Progress) error {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	if a.settled {
+		return nil
+	}
+	a.marker.Progress = p
+	seq, err := a.putLocked(context.Background(), journal.Write{Meta: meta(a.marker), TTL: underWayTTL}, Running)
+	if err == nil {
+		a.shown = seq
+	}
+	return err
+}
+
+// confirm reports whether the job is still this attempt's before its handler is
+// called. It asks only where the marker was written long ago: a process that
+// stood still since then may have lost the job to another.
+func (a *attempt) confirm(ctx context.Context) bool {
+	lease := a.w.queue.o.Lease
+	if time.Since(a.renewed) < lease/3 {
+		return true
+	}
+	began := time.Now()
+	ours, err := a.ours(ctx, began.Add(lease))
+	switch {
+	case err != nil:
+		a.cancel(ErrLeaseLost)
+		return false
+	case ours:
+		a.renewed = began
+	}
+	return ours
 }
 
 // ours reports whether the job is still marked as running with this attempt, and
@@ -106,17 +181,16 @@ func (a *attempt) writeProgress() {
 		a.mu.Unlock()
 		return
 	}
-	r := a.record
-	r.Progress = a.progress
+	p := a.progress
 	a.mu.Unlock()
-	err := a.put(r, nil, underWayTTL)
+	err := a.putProgress(p)
 	if errors.Is(err, journal.ErrStale) {
 		a.ours(a.w.hurry, time.Now().Add(a.w.queue.o.Lease)) // says why
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wrote, a.timer = time.Now(), nil
-	if a.progress != r.Progress && !a.over {
+	if a.progress != p && !a.over {
 		a.timer = time.AfterFunc(MinProgress, a.writeProgress)
 	}
 }

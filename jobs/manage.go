@@ -120,22 +120,85 @@ func (s *Store) Queues(ctx context.Context) ([]QueueStatus, error) {
 	return all, nil
 }
 
+// A Count is how many jobs of a queue there are, by how far they are.
+type Count struct {
+	Queued   int // not started yet
+	Started  int // and not over: they run, wait for the next attempt, or lost their worker
+	Dead     int // as of QueueStatus
+	Finished int // over and kept: done, failed or cancelled
+}
+
+// Count counts all jobs of a queue. The server names them and reads none; where there
+// are very many, it is not to be asked often. A job that was dropped counts as
+// Finished for some seconds.
+func (s *Store) Count(ctx context.Context, queue string) (Count, error) {
+	if !queueForm.MatchString(queue) {
+		return Count{}, nil
+	}
+	work, state := map[string]bool{}, map[string]bool{}
+	err := s.journal.Kinds(ctx, queue, func(id string, k journal.Kind) {
+		switch k {
+		case journal.Work:
+			work[id] = true
+		case journal.State:
+			state[id] = true
+		}
+	})
+	if err != nil {
+		return Count{}, outward(ctx, err)
+	}
+	var c Count
+	if c.Dead, err = s.journal.Count(ctx, markQueue(queue), kindDead); err != nil {
+		return Count{}, outward(ctx, err)
+	}
+	for id := range work {
+		if state[id] {
+			c.Started++
+		} else {
+			c.Queued++
+		}
+	}
+	c.Finished = max(len(state)-c.Started-c.Dead, 0)
+	return c, nil
+}
+
 // look reads a job. It reports false if there is none.
 func (s *Store) look(ctx context.Context, queue, id string) (*life, bool, error) {
-	l, _, err := s.lookAt(ctx, queue, id)
-	if l != nil || err != nil || s.o.Replicas == 1 {
-		return l, l != nil, err
-	}
-	// One who was the leader, and stood still meanwhile, answers out of what it
-	// had until it hears of the new one. So that there is nothing has to be said
-	// twice.
-	select {
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
-	case <-time.After(leaderPause):
-	}
-	l, _, err = s.lookAt(ctx, queue, id)
+	l, _, err := s.search(ctx, []string{queue}, id)
 	return l, l != nil, err
+}
+
+// search reads a job in the first of the queues that has it. It returns nil if none
+// of them has.
+func (s *Store) search(ctx context.Context, queues []string, id string) (*life, string, error) {
+	return firstOf(ctx, queues, s.o.Replicas > 1, func(queue string) (*life, error) {
+		l, _, err := s.lookAt(ctx, queue, id)
+		return l, err
+	})
+}
+
+// firstOf asks for a job in one queue after another, and does not wait between them.
+//
+// In a cluster a server that was the leader, and stood still meanwhile, answers out
+// of what it had until it hears of the new one. So there, with confirm, all queues
+// are asked once more after a pause before the answer is that none has the job.
+func firstOf[T any](ctx context.Context, queues []string, confirm bool, ask func(queue string) (*T, error)) (*T, string, error) {
+	for {
+		for _, queue := range queues {
+			if found, err := ask(queue); found != nil || err != nil {
+				return found, queue, err
+			}
+		}
+		if !confirm {
+			return nil, "", nil
+		}
+		confirm = false
+		select {
+		case <-ctx.Done():
+			return nil, "", context.Cause(ctx)
+		case <-time.After(leaderPause):
+		}
+	}
 }
 
 // leaderPause is how long a server that was the leader may not have heard of the
@@ -177,14 +240,7 @@ func (s *Store) lookAt(ctx context.Context, queue, id string) (*life, uint64, er
 
 // Status returns the Status of a job, or ErrNotFound.
 func (s *Store) Status(ctx context.Context, queue, id string) (Status, error) {
-	l, ok, err := s.look(ctx, queue, id)
-	if err != nil {
-		return Status{}, err
-	}
-	if !ok {
-		return Status{}, ErrNotFound
-	}
-	return l.status(queue, id, s.o.Durability), nil
+	return s.FindIn(ctx, []string{queue}, id)
 }
 
 // Find returns the Status of a job of whatever queue, or ErrNotFound.
@@ -193,12 +249,19 @@ func (s *Store) Find(ctx context.Context, id string) (Status, error) {
 	if err != nil {
 		return Status{}, outward(ctx, err)
 	}
-	for _, queue := range names {
-		if st, err := s.Status(ctx, queue, id); !errors.Is(err, ErrNotFound) {
-			return st, err
-		}
+	return s.FindIn(ctx, names, id)
+}
+
+// FindIn is Find among the jobs of some queues.
+func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status, error) {
+	l, queue, err := s.search(ctx, queues, id)
+	if err != nil {
+		return Status{}, err
 	}
-	return Status{}, ErrNotFound
+	if l == nil {
+		return Status{}, ErrNotFound
+	}
+	return l.status(queue, id, s.o.Durability), nil
 }
 
 // Cancel cancels a job. Once it returns nil, no attempt starts and no result

@@ -14,14 +14,15 @@ const (
 	DefaultMaxBytes       = 8 << 30
 	DefaultTimeout        = 5 * time.Second
 	DefaultLease          = 10 * time.Second
-	DefaultMaxAttempts    = 5
+	DefaultMaxAttempts    = 25
+	DefaultMaxCrashes     = 5
 	DefaultAttemptTimeout = time.Hour
 	DefaultRetryInitial   = time.Second
-	DefaultRetryMax       = 5 * time.Minute
+	DefaultRetryMax       = time.Hour
 	DefaultResultTTL      = 24 * time.Hour
 	DefaultDeadTTL        = 7 * 24 * time.Hour
 	DefaultMaxQueued      = 100_000
-	DefaultMaxAge         = time.Hour
+	DefaultMaxAge         = 24 * time.Hour
 	DefaultMaxInput       = 512 << 10
 	DefaultMaxResult      = 512 << 10
 	DefaultConcurrency    = 16
@@ -74,10 +75,18 @@ type QueueOptions struct {
 	// adopt it. From 100 ms to an hour. Default: DefaultLease.
 	Lease time.Duration
 
-	// MaxAttempts is how many attempts a job has, those too whose worker died,
-	// before it is dead. 1: none is repeated, so that what it does happens at
-	// most once; a Worker that has to stop fails it. Up to the constant MaxAttempts. Default: DefaultMaxAttempts.
+	// MaxAttempts is how many attempts a job has before it is dead, including
+	// those whose worker died. 1: no attempt is repeated, so that what the job
+	// does happens at most once, and a Worker that has to stop fails it. Up to the
+	// constant MaxAttempts. Default: DefaultMaxAttempts, which with the default
+	// waits keeps a job for more than ten hours.
 	MaxAttempts int
+
+	// MaxCrashes is how many attempts of a job may lose their worker before the
+	// job is dead. It is lower than MaxAttempts because an input that kills its
+	// worker takes down whatever runs beside it. From 1 to MaxAttempts. Default:
+	// DefaultMaxCrashes, or MaxAttempts if that is lower.
+	MaxCrashes int
 
 	// AttemptTimeout bounds one attempt. After it its context ends; if the
 	// handler does not return then, it keeps its permit, and the job goes on
@@ -111,8 +120,10 @@ type QueueOptions struct {
 	// by what the others have submitted. At least 1. Default: DefaultMaxQueued.
 	MaxQueued int
 
-	// MaxAge refuses jobs while the oldest one that no worker has taken has
-	// waited for longer. Default: DefaultMaxAge. Negative: no bound.
+	// MaxAge rejects new jobs while the oldest job that no worker has taken has
+	// waited longer than this. The default is longer than the default retries
+	// last, so that an outage of the source alone does not reach it. Default:
+	// DefaultMaxAge. Negative: no bound.
 	MaxAge time.Duration
 
 	// MaxInput and MaxResult bound an encoded input and result, in bytes, from 1
@@ -135,6 +146,11 @@ type SubmitOptions struct {
 	// Restart begins a job anew that is done. One that is not over is joined all
 	// the same.
 	Restart bool
+
+	// Once keeps the key of a finished job taken, however the job ended, until the
+	// job is forgotten: Submit joins a job that failed, died or was cancelled, and
+	// nothing runs again. Restart has no effect then. Without a Key it has none.
+	Once bool
 
 	// Delay is how long the first attempt waits. Zero: not at all. At most
 	// MaxDelay.

@@ -82,6 +82,35 @@ func (q *Queue[In, Out]) Submit(ctx context.Context, in In, o SubmitOptions) (*H
 	return h, nil
 }
 
+// Join returns the job that a Submit with these options would join, or ErrNotFound.
+// It accepts nothing. The other errors are ErrConflict, ErrUnavailable, ErrClosed,
+// ctx's own, and those of the encoding and the options. In a cluster, a server that
+// was the leader until a moment ago may not know the job.
+func (q *Queue[In, Out]) Join(ctx context.Context, in In, o SubmitOptions) (*Handle[Out], error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	it := item{Key: o.Key, Fingerprint: o.Fingerprint}
+	if it.Key != "" && it.Fingerprint == "" {
+		data, err := q.in.Encode(in)
+		if err != nil {
+			return nil, fmt.Errorf("jobs: queue %q: input: %w", q.name, err)
+		}
+		it.Fingerprint = fingerprint(data)
+	}
+	h := q.Job(idOf(q.store.o.Namespace, q.name, o.Key))
+	_, _, there, err := q.existing(ctx, h.id, it, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case !there:
+		return nil, ErrNotFound
+	}
+	q.joined.Add(1)
+	h.joined = true
+	return h, nil
+}
+
 // submit accepts encoded input.
 func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id string, joined bool, err error) {
 	if len(data) > q.o.MaxInput {
@@ -96,7 +125,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 		it.Fingerprint = fingerprint(data)
 	}
 	for {
-		after, dead, there, err := q.existing(ctx, id, it, o.Restart)
+		after, dead, there, err := q.existing(ctx, id, it, o)
 		if err != nil {
 			return "", false, err // with ErrUnavailable, too, nothing was submitted
 		}
@@ -134,7 +163,7 @@ func (q *queue) submit(ctx context.Context, data []byte, o SubmitOptions) (id st
 
 // existing looks for a job that can be joined, and if there is none returns the
 // revision that a new one has to follow, and whether that is a dead job's.
-func (q *queue) existing(ctx context.Context, id string, it item, restart bool) (after uint64, dead, there bool, err error) {
+func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOptions) (after uint64, dead, there bool, err error) {
 	if it.Key == "" {
 		return 0, false, false, nil
 	}
@@ -142,7 +171,7 @@ func (q *queue) existing(ctx context.Context, id string, it item, restart bool) 
 	switch {
 	case err != nil:
 		return 0, false, false, err
-	case l == nil || l.State > Done || l.State == Done && restart:
+	case l == nil || !o.Once && (l.State > Done || l.State == Done && o.Restart):
 		return revision, l != nil && l.State == Dead, false, nil
 	case l.Fingerprint != it.Fingerprint:
 		return 0, false, false, fmt.Errorf("%w: job %s with this key has another input", ErrConflict, id)

@@ -37,11 +37,13 @@ type item struct {
 type record struct {
 	item
 	State     State           `json:"state"`
-	Of        uint64          `json:"of"`                // the sequence of the work item
-	Attempt   int             `json:"attempt,omitempty"` // from 1, all of them
-	Spent     int             `json:"spent,omitempty"`   // attempts that count
-	Begun     bool            `json:"begun,omitempty"`   // a handler has been called
-	Fence     uint64          `json:"fence,omitempty"`   // zero: the record's own sequence
+	Of        uint64          `json:"of"`                  // the sequence of the work item
+	Attempt   int             `json:"attempt,omitempty"`   // from 1, all of them
+	Spent     int             `json:"spent,omitempty"`     // attempts that count
+	Crashes   int             `json:"crashes,omitempty"`   // attempts that lost their worker; see life.crashes
+	Unsecured bool            `json:"unsecured,omitempty"` // running, but not before it holds its locks; see secure
+	Begun     bool            `json:"begun,omitempty"`     // a handler has been called
+	Fence     uint64          `json:"fence,omitempty"`     // zero: the record's own sequence
 	Worker    string          `json:"worker,omitempty"`
 	Submitted time.Time       `json:"submitted"`
 	Started   time.Time       `json:"started,omitzero"`
@@ -49,6 +51,11 @@ type record struct {
 	Progress  *Progress       `json:"progress,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	History   []FailedAttempt `json:"history,omitempty"`
+
+	// Shown is the revision that clients see while a heartbeat rewrites the
+	// record: nothing that they asked about has changed. Zero: the record's own
+	// sequence.
+	Shown uint64 `json:"shown,omitempty"`
 }
 
 // A life is a job as it was read: its work item alone, or its state, with the
@@ -56,7 +63,16 @@ type record struct {
 type life struct {
 	record
 	work, state *journal.Message // state is nil for a job that is only queued
-	revision    uint64
+	revision    uint64           // what a write has to follow
+}
+
+// shown is the revision for clients: that of the last change which was more than
+// a heartbeat.
+func (l *life) shown() uint64 {
+	if l.state != nil && l.Shown != 0 {
+		return l.Shown
+	}
+	return l.revision
 }
 
 // read makes a life of what the journal has. It reports false if that is
@@ -87,6 +103,24 @@ func read(v journal.View) (*life, bool, error) {
 		return nil, false, nil
 	}
 	return l, true, nil
+}
+
+// crashes is how many attempts have lost their worker, including the one that l
+// is still marked as running with. A record of a program that did not count them
+// has them in its history.
+func (l *life) crashes() int {
+	n := l.Crashes
+	if n == 0 {
+		for _, a := range l.History {
+			if a.Error == errWorkerLost.Error() {
+				n++
+			}
+		}
+	}
+	if l.State == Running && !l.Unsecured {
+		n++
+	}
+	return n
 }
 
 // since is when l became what it is, by the server's clock.
@@ -125,7 +159,7 @@ func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
 		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Durability: d,
 		Attempt: l.Attempt, Fence: l.Fence, Progress: l.Progress,
-		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.revision,
+		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
 	}
 	switch {
 	case l.State == Queued && l.Delay > 0:
@@ -141,7 +175,7 @@ func (l *life) status(queue, id string, d Durability) Status {
 // next returns the record that follows l in the given state.
 func (l *life) next(s State) record {
 	r := l.record
-	r.Form, r.State, r.RetryIn, r.Error = formVersion, s, 0, ""
+	r.Form, r.State, r.RetryIn, r.Error, r.Shown, r.Unsecured = formVersion, s, 0, "", 0, false
 	return r
 }
 

@@ -65,12 +65,13 @@ func (d *delivery) lockNames() (names []string) {
 	return names
 }
 
-// suspect reports whether the job has its last attempt after one that has lost
-// its worker. An input that kills its worker takes along what runs there, and
-// all of it starts again after the same lease, to be killed again. So in the end
-// each of them has to run without the others.
+// suspect reports whether the job would be dead if the attempt that follows lost
+// its worker, as the one before it did. An input that kills its worker takes down
+// what runs beside it, and all of it starts again after the same lease, to be
+// killed again. So in the end each of them has to run without the others.
 func (d *delivery) suspect() bool {
-	if most := d.w.queue.o.MaxAttempts; most == 1 || d.Spent != most-1 {
+	o := &d.w.queue.o
+	if o.MaxAttempts == 1 || d.Spent != o.MaxAttempts-1 && d.crashes() != o.MaxCrashes-1 {
 		return false
 	}
 	n := len(d.History)

@@ -141,7 +141,9 @@ const newerDelay = time.Second
 // A job that is marked as running was delivered again since its worker is
 // silent; or since the server was restarted and has forgotten that it had
 // delivered it. Then it looks like a first delivery, and the worker is left the
-// lease to be heard of. The marker must be as old as the lease in any case.
+// lease to be heard of. The marker, which each heartbeat writes again, must be as
+// old as the lease in any case: the item may also have been handed back late by a
+// worker that had it before.
 func (d *delivery) wait() time.Duration {
 	switch d.State {
 	case Queued:
@@ -182,7 +184,7 @@ func (d *delivery) unfit() error {
 	switch {
 	case !d.Begun && d.Deadline > 0 && now.Sub(d.Submitted) > d.Deadline:
 		return ErrExpired
-	case d.State == Running && d.Spent >= d.w.queue.o.MaxAttempts:
+	case d.State == Running && (d.Spent >= d.w.queue.o.MaxAttempts || d.crashes() >= d.w.queue.o.MaxCrashes):
 		return errWorkerLost
 	}
 	return nil
@@ -273,11 +275,14 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	r.Begun = true
 	r.Attempt++
 	r.Spent++
+	r.Crashes = d.crashes()
 	r.Fence, r.Started = 0, time.Time{}
 	marker := r
 	if d.suspect() {
 		marker.Spent-- // not yet, see secure
+		marker.Unsecured = true
 	}
+	began := time.Now()
 	seq, err := q.store.journal.Put(d.w.hurry, journal.Write{
 		Queue: q.name, ID: d.work.ID, Kind: journal.State, Meta: meta(marker), After: d.revision, TTL: underWayTTL, Mine: true,
 	})
@@ -289,7 +294,10 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 	if since := d.since(); r.Started.Before(since) { // the clock is told late
 		r.Started = since
 	}
-	a := &attempt{record: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data, revision: seq, fence: seq}
+	a := &attempt{
+		record: r, marker: r, w: d.w, m: d.m, id: d.work.ID, input: d.work.Data,
+		revision: seq, shown: seq, fence: seq, renewed: began,
+	}
 	if ok, err := d.secure(a, locks); !ok {
 		permit.Release(limit.Unused)
 		return errors.Is(err, journal.ErrStale), err

@@ -55,6 +55,7 @@ func (o StoreOptions) validate() error {
 func (o QueueOptions) withDefaults() QueueOptions {
 	orDefault(&o.Lease, DefaultLease)
 	orDefault(&o.MaxAttempts, DefaultMaxAttempts)
+	orDefault(&o.MaxCrashes, min(DefaultMaxCrashes, max(o.MaxAttempts, 1)))
 	orDefault(&o.AttemptTimeout, DefaultAttemptTimeout)
 	orDefault(&o.RetryInitial, DefaultRetryInitial)
 	orDefault(&o.RetryMax, max(DefaultRetryMax, o.RetryInitial))
@@ -72,6 +73,7 @@ func (o QueueOptions) validate(name string) error {
 	f.that(queueForm.MatchString(name), "queue", name, "1 to 64 letters, digits, - and _")
 	f.between("QueueOptions.Lease", o.Lease, 100*time.Millisecond, time.Hour)
 	f.that(1 <= o.MaxAttempts && o.MaxAttempts <= MaxAttempts, "QueueOptions.MaxAttempts", o.MaxAttempts, fmt.Sprintf("from 1 to %d", MaxAttempts))
+	f.that(1 <= o.MaxCrashes && o.MaxCrashes <= max(o.MaxAttempts, 1), "QueueOptions.MaxCrashes", o.MaxCrashes, fmt.Sprintf("from 1 to MaxAttempts (%d)", o.MaxAttempts))
 	f.between("QueueOptions.RetryInitial", o.RetryInitial, time.Millisecond, MaxDelay)
 	f.between("QueueOptions.RetryMax", o.RetryMax, o.RetryInitial, MaxDelay)
 	if o.ResultTTL != None {

@@ -10,10 +10,12 @@ import (
 	"github.com/weir-go/weir/lab/internal/proc"
 	"github.com/weir-go/weir/lab/scenario"
 	"github.com/weir-go/weir/lab/scenarios"
+	"github.com/weir-go/weir/lab/soak"
 )
 
 func main() {
 	scenario.Child(scenarios.All())
+	soak.Child()
 	proc.DieWithParent()
 	os.Exit(cli.Main(command.OS()))
 }

@@ -25,6 +25,15 @@ var _ Limiter = (*Adaptive)(nil)
 // to know both sides of the knee, the limit goes a little below the knee in some
 // windows while more calls want to run: 7 %, or 1 permit.
 //
+// A source that pauses, for a garbage collection or a checkpoint, keeps its limit:
+// a gap in which no call ends, although at least 8 were due, is taken out of the
+// latencies if it lasts more than 1.5 mean latencies and at most 1 s, and timeouts in
+// it do not count as dropped calls. So is a gap in which this process was descheduled.
+// If such gaps take more than about a third of the time, they count as latency. Shorter
+// pauses always do: before a source whose pauses are about as long as its calls, the
+// limit can be much too low. Within 20 s of a gap no Headroom is used, unless the limit
+// is below about 8.
+//
 // Make one with [NewAdaptive]; the zero Adaptive is not usable. It has no
 // goroutine and no timer of its own, so there is nothing to close. It is safe
 // for concurrent use, and by several Guards before one source: they share what

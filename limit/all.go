@@ -93,10 +93,20 @@ func (b *bundle) release(turn uint64, o Outcome) {
 	if !b.turn.CompareAndSwap(turn, turn+1) {
 		return
 	}
-	for i := len(b.permits) - 1; i >= 0; i-- {
-		b.permits[i].Release(o)
-		b.permits[i] = Permit{}
+	b.releaseLast(o)
+}
+
+// releaseLast releases all permits, the latest first. The others are deferred, as
+// a Limiter from elsewhere may panic or exit.
+func (b *bundle) releaseLast(o Outcome) {
+	last := len(b.permits) - 1
+	if last < 0 {
+		b.pool.Put(b)
+		return
 	}
-	b.permits = b.permits[:0]
-	b.pool.Put(b)
+	defer b.releaseLast(o)
+	p := b.permits[last]
+	b.permits[last] = Permit{}
+	b.permits = b.permits[:last]
+	p.Release(o)
 }

@@ -13,14 +13,40 @@ const classCount = 3
 //
 // The zero classes is empty and ready to use. It has no lock of its own.
 type classes struct {
-	of [classCount]queue // lowest first
-	n  int
+	of   [classCount]queue // lowest first
+	n    int
+	turn uint64 // the last one given out
 }
 
 func (q *classes) push(w *waiter, class int) {
-	w.class = class
+	q.turn++
+	w.class, w.since = class, [classCount]uint64{}
+	for i := range class + 1 {
+		w.since[i] = q.turn
+	}
 	q.of[class].push(w)
 	q.n++
+}
+
+// move puts w, which is in the queue, into another class. Upwards it comes to the
+// end. Downwards it gets back the turn that it had there, or would have had: who
+// came for a while and has left must not cost the others theirs.
+func (q *classes) move(w *waiter, class int) {
+	if class == w.class {
+		return
+	}
+	q.of[w.class].remove(w)
+	if class > w.class {
+		q.turn++
+		for i := w.class + 1; i <= class; i++ {
+			w.since[i] = q.turn
+		}
+		w.class = class
+		q.of[class].push(w)
+		return
+	}
+	w.class = class
+	q.of[class].insert(w, func(v *waiter) bool { return v.since[class] < w.since[class] })
 }
 
 // pop takes off the waiter whose turn it is, nil if there is none.

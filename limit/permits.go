@@ -1,11 +1,24 @@
 package limit
 
-import "time"
+import (
+	"time"
 
-// A slot is the place of one permit of a pool that is out.
+	"github.com/weir-go/weir/internal/lend"
+)
+
+// A slot is the place of one permit of a pool that is out, or of a loan: a permit
+// in whose place another one runs (see lend.go).
 type slot struct {
 	turn  uint32        // tells the permit in the slot from those before it
 	since time.Duration // when the permit was given out
+	stood time.Duration // for how long the source had stood still by then, as the tuner counts it
+
+	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
+	from   *lend.Call // of a loan: the call that holds that permit
+	lent   bool       // a loan runs in its place
+	over   bool       // released, while a loan runs on
+	worst  Outcome    // of those that ran in its place: Dropped, or Success
+	result Outcome    // with over: what it was released with
 }
 
 // admitLocked gives out a permit to a caller that did not wait. One must be
@@ -30,6 +43,18 @@ func (c *pool) admitDryLocked(reason Reason, now time.Duration) Permit {
 // takeLocked puts a permit into a slot and returns its id: the slot in the
 // upper half, its turn in the lower. c.mu must be held.
 func (c *pool) takeLocked(now time.Duration) (id uint64) {
+	i := c.slotLocked()
+	c.slots[i].since = now
+	if c.tuner != nil {
+		c.slots[i].stood = c.tuner.began(now)
+	}
+	c.inUse++
+	c.lastOut = now
+	return c.idLocked(i)
+}
+
+// slotLocked returns a slot that holds no permit. c.mu must be held.
+func (c *pool) slotLocked() uint32 {
 	if len(c.free) == 0 {
 		c.free = append(c.free, uint32(len(c.slots)))
 		c.slots = append(c.slots, slot{})
@@ -37,13 +62,19 @@ func (c *pool) takeLocked(now time.Duration) (id uint64) {
 	last := len(c.free) - 1
 	i := c.free[last]
 	c.free = c.free[:last]
-	c.slots[i].since = now
-	if c.tuner != nil {
-		c.tuner.began(now)
+	return i
+}
+
+// idLocked is the id of the permit in the ith slot. c.mu must be held.
+func (c *pool) idLocked(i uint32) uint64 { return uint64(i)<<32 | uint64(c.slots[i].turn) }
+
+// atLocked returns the slot of the permit with that id, or nil if the permit was
+// released before. c.mu must be held.
+func (c *pool) atLocked(id uint64) *slot {
+	if s := &c.slots[id>>32]; s.turn == uint32(id) && !s.over {
+		return s
 	}
-	c.inUse++
-	c.lastOut = now
-	return uint64(i)<<32 | uint64(c.slots[i].turn)
+	return nil
 }
 
 // release implements releaser.
@@ -57,23 +88,48 @@ func (c *pool) release(id uint64, o Outcome) {
 }
 
 // takeBackLocked ends the permit with that id and hands what is free to those
-// who wait. An id whose permit was released before has an old turn, and
-// nothing happens. c.mu must be held.
+// who wait. An id whose permit was released before has an old turn, and nothing
+// happens. A permit that is lent comes back when the loan does, and one that was
+// a loan goes to its lender. c.mu must be held.
 func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants) {
-	i, turn := uint32(id>>32), uint32(id)
-	s := &c.slots[i]
-	if s.turn != turn {
+	s := c.atLocked(id)
+	if s == nil {
 		return
 	}
-	s.turn++
+	s.over, s.result = true, o
+	for i := uint32(id >> 32); c.slots[i].over && !c.slots[i].lent; {
+		s := c.slots[i]
+		o := s.result
+		if s.worst == Dropped {
+			o = Dropped
+		}
+		c.slots[i] = slot{turn: s.turn + 1}
+		c.free = append(c.free, i)
+		if s.lender == 0 {
+			c.returnLocked(s, o, now, g)
+			return
+		}
+		i = s.lender - 1
+		l := &c.slots[i]
+		l.lent = false
+		if o == Dropped {
+			l.worst = Dropped
+		}
+		if !l.over {
+			g.lender = s.from // it can be lent again
+		}
+	}
+}
+
+// returnLocked hands on the permit that was in s. c.mu must be held.
+func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	held := now - s.since
 	if o != Unused {
 		c.drain.observe(held)
 	}
-	c.free = append(c.free, i)
 	c.inUse--
 	if c.tuner != nil {
-		c.tuner.ended(now, held, o)
+		c.tuner.ended(now, held, s.stood, o)
 		c.limit = c.tuner.limit
 	}
 	c.letInLocked(now, g)

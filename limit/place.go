@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // A Place is where a caller stands in a limiter's queue. It is for those who
@@ -14,7 +16,8 @@ type Place struct {
 	// Atomics, not a mutex, which would have to be taken both under and around
 	// a limiter's.
 	at    atomic.Pointer[place]
-	class atomic.Int32 // 1 + the highest class that joined before there was a queue
+	class atomic.Int32 // what Join and Leave have said before there was a queue: see wish
+	call  *lend.Call   // of the context that the Place was put into, or nil; written before Acquire
 }
 
 // A place is a waiter and the limiter in whose queue it is, or was.
@@ -27,6 +30,7 @@ type place struct {
 type queuer interface {
 	waitFor(w *waiter) (wait time.Duration, queued bool)
 	joinAt(w *waiter, left time.Duration, class int) *Error
+	leaveAt(w *waiter, class int)
 }
 
 // Wait returns the time that is left, as the limiter estimates it now, and
@@ -65,21 +69,75 @@ func (p *Place) Join(deadline time.Time, class Priority) error {
 	return nil
 }
 
-func (p *Place) raise(class Priority) {
-	c := int32(1 + class.class())
-	for old := p.class.Load(); old < c && !p.class.CompareAndSwap(old, c); old = p.class.Load() {
+// Leave says that one of those who wait along has left, and that rest is the
+// highest class of those who stay ([Background] if there are none: then the place
+// is moved to the lowest class, and keeps waiting). The place is moved down to
+// that class, to where it would be if the others had never come. Where nothing
+// is queued yet, the class counts once Acquire has come so far.
+func (p *Place) Leave(rest Priority) {
+	p.wishFor(func(wish) wish { return wish{rest.class(), true} })
+	if at := p.at.Load(); at != nil {
+		at.in.leaveAt(at.w, rest.class())
 	}
 }
 
-// set notes where the caller waits, and returns the highest class that has
-// joined it before, -1 if there is none. p may be nil. The mutex of in must be
-// held, so that w is in the queue and in p at once.
+// Hold says that the Acquire which p was handed to has returned permit. While
+// the call under it waits for other calls it may lend them the permit: see
+// [ContextWithPlace].
+func (p *Place) Hold(permit Permit) {
+	if p.call != nil {
+		p.call.Hold(permit.appendHeld(nil))
+	}
+}
+
+// A wish is what is asked for a place before there is a queue: at least a class,
+// or, once somebody has left, exactly that class.
+type wish struct {
+	class int // -1: nothing
+	exact bool
+}
+
+func wishOf(n int32) wish {
+	if n < 0 {
+		return wish{int(-n) - 1, true}
+	}
+	return wish{int(n) - 1, false}
+}
+
+func (w wish) number() int32 {
+	if w.exact {
+		return -int32(w.class + 1)
+	}
+	return int32(w.class + 1)
+}
+
+// wishFor changes what is asked for.
+func (p *Place) wishFor(change func(wish) wish) {
+	for {
+		old := p.class.Load()
+		if p.class.CompareAndSwap(old, change(wishOf(old)).number()) {
+			return
+		}
+	}
+}
+
+func (p *Place) raise(class Priority) {
+	p.wishFor(func(w wish) wish { return wish{max(w.class, class.class()), w.exact} })
+}
+
+// set notes where the caller waits, and returns the class that it is to have, by
+// what has been said before. p may be nil. The mutex of in must be held, so that
+// w is in the queue and in p at once.
 func (p *Place) set(in queuer, w *waiter) (class int) {
 	if p == nil {
-		return -1
+		return w.class
 	}
 	p.at.Store(&place{in, w})
-	return int(p.class.Load()) - 1
+	asked := wishOf(p.class.Load())
+	if asked.exact {
+		return asked.class
+	}
+	return max(w.class, asked.class)
 }
 
 // placeKey is of size zero, so that a look-up allocates nothing.
@@ -87,7 +145,17 @@ type placeKey struct{}
 
 // ContextWithPlace returns a copy of ctx with which Acquire keeps p up to date
 // while it waits.
+//
+// Where ctx is that of a call of this module (a Guard's load, a bulk call of
+// package batch, a request of weirhttp), Acquire asks on behalf of that call. If
+// another call waits for it, and holds a permit of the same [Concurrency] or
+// [Adaptive], that permit is lent to it, before and in place of one more. A permit
+// is lent to one call at a time. It comes back to the limiter when its own call
+// and the borrower have both ended.
 func ContextWithPlace(ctx context.Context, p *Place) context.Context {
+	if p != nil {
+		p.call = lend.From(ctx)
+	}
 	return context.WithValue(ctx, placeKey{}, p)
 }
 

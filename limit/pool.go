@@ -44,6 +44,9 @@ func (c *pool) acquire(ctx context.Context) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
+	if p, ok := c.borrow(ctx); ok {
+		return p, nil
+	}
 	now := c.now()
 	c.mu.Lock()
 	// With more than the reserve free there is room for every class, and the
@@ -105,13 +108,14 @@ func (c *pool) acquireSlow(ctx context.Context) (Permit, error) {
 	}
 	w := &waiter{ready: make(chan struct{})}
 	g := c.joinLocked(w, r.class, victim, now)
-	if class := r.place.set(c, w); class > w.class {
-		c.q.remove(w)
-		c.q.push(w, class)
-	}
+	c.q.move(w, r.place.set(c, w))
 	budget := c.budgetLocked()
 	c.mu.Unlock()
 	g.wake()
+	if r.place != nil && r.place.call != nil {
+		r.place.call.Queue(c, w)
+		defer r.place.call.Unqueue()
+	}
 	return c.await(ctx, w, r.left, budget)
 }
 
@@ -144,7 +148,11 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 		queued = max(0, c.inUse-c.limit)
 		ahead = queued
 	}
-	if queued >= c.places || c.waitLocked(queued, now) > c.budgetLocked() {
+	work := queued
+	if c.tuner != nil && c.maxWait < forever {
+		work += c.tuner.beyond(now)
+	}
+	if queued >= c.places || c.waitLocked(work, now) > c.budgetLocked() {
 		if victim = c.q.last(r.class, over); victim == nil {
 			return QueueFull, nil
 		}
@@ -250,8 +258,10 @@ func (c *pool) leave(w *waiter) {
 	c.left++
 	switch {
 	case w.granted:
-		c.admitted--
-		c.waited--
+		if !w.loan {
+			c.admitted--
+			c.waited--
+		}
 		c.takeBackLocked(w.id, Unused, now, &g)
 	case w.displaced:
 		c.refused[Displaced]--
@@ -321,8 +331,16 @@ func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
 		return &Error{Limiter: c.name, Reason: WaitTooLong, RetryAfter: c.refuseLocked(WaitTooLong, now)}
 	}
 	if class > w.class {
-		c.q.remove(w)
-		c.q.push(w, class)
+		c.q.move(w, class)
 	}
 	return nil
+}
+
+// leaveAt implements queuer.
+func (c *pool) leaveAt(w *waiter, class int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.queued && class < w.class {
+		c.q.move(w, class)
+	}
 }

@@ -1,6 +1,10 @@
 package limit
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/lend"
+)
 
 // A waiter is one caller in a queue. All but ready is guarded by the mutex of
 // the limiter that owns the queue.
@@ -14,8 +18,10 @@ type waiter struct {
 	displaced bool          // refused, for the sake of another
 	retry     time.Duration // with displaced
 
-	class      int  // in a queue of several
-	queued     bool // whether it is in a queue
+	class      int                // in a queue of several
+	since      [classCount]uint64 // there: its turn in each class up to its own
+	loan       bool               // granted by another caller, not by the limiter
+	queued     bool               // whether it is in a queue
 	prev, next *waiter
 }
 
@@ -37,6 +43,27 @@ func (q *queue) push(w *waiter) {
 		q.tail.next = w
 	}
 	q.tail = w
+	q.n++
+}
+
+// insert puts w behind all that are before it. It walks from the end.
+func (q *queue) insert(w *waiter, before func(v *waiter) bool) {
+	at := q.tail
+	for at != nil && !before(at) {
+		at = at.prev
+	}
+	if at == q.tail {
+		q.push(w)
+		return
+	}
+	w.queued = true
+	w.prev = at
+	if at == nil {
+		w.next, q.head = q.head, w
+	} else {
+		w.next, at.next = at.next, w
+	}
+	w.next.prev = w
 	q.n++
 }
 
@@ -81,7 +108,10 @@ func (q *queue) before(w *waiter) int {
 // A grants is a chain of waiters that were let in, first in first, or
 // displaced, to be woken once the lock is released. It uses the links of the
 // waiters, which are in no queue any more.
-type grants struct{ first, last *waiter }
+type grants struct {
+	first, last *waiter
+	lender      *lend.Call // has a permit back that it lent, or nil
+}
 
 // add lets w in with the permit id. The limiter's mutex must be held.
 func (g *grants) add(w *waiter, id uint64) {
@@ -108,5 +138,8 @@ func (g grants) wake() {
 			close(w.ready)
 		}
 		w = next
+	}
+	if g.lender != nil {
+		g.lender.Returned()
 	}
 }

@@ -67,6 +67,9 @@ func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
 	return l.refusal(WaitTooLong, wait)
 }
 
+// leaveAt implements queuer.
+func (l *RateLimiter) leaveAt(*waiter, int) {}
+
 // tick runs on the timer's goroutine when a token is due. A tick that comes
 // late, for a queue that is gone, does no harm.
 func (l *RateLimiter) tick() {

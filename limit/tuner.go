@@ -67,6 +67,7 @@ type tuner struct {
 	latency  float64 // mean of the last window
 	skip     int     // calls not to be measured: the first to end are the shortest
 
+	stall   stall
 	w       window
 	load    float64 // running mean of the calls in progress
 	full    float64 // running mean of the share of time at the limit
@@ -88,6 +89,7 @@ func newTuner(o AdaptiveOptions) *tuner {
 	return &tuner{
 		floor: o.Min, ceiling: o.Max, headroom: o.Headroom, maxBase: float64(o.MaxBaseline), dry: o.DryRun,
 		limit: o.Initial, want: float64(o.Initial), skip: firstSkip * o.Initial, variance: 1,
+		stall: stall{credit: stallCredit},
 	}
 }
 
@@ -95,7 +97,7 @@ func newTuner(o AdaptiveOptions) *tuner {
 func (t *tuner) set(now time.Duration, limit float64) {
 	n := max(t.floor, min(int(math.Round(limit)), t.ceiling))
 	change := math.Abs(float64(n - t.limit))
-	t.w = window{settling: change > settleChange*float64(t.limit), from: now}
+	t.w = window{settling: change > settleChange*float64(t.limit), from: now, gap: gap{from: now}}
 	t.limit = n
 }
 
@@ -248,11 +250,35 @@ func (t *tuner) move(now time.Duration, s summary) {
 		t.aim(now, max(t.want, c.top, float64(t.limit)*by, float64(t.limit+1)))
 	case c.steep && c.knee > 1:
 		t.bent = true
-		t.aim(now, min(t.want, c.knee*retreat))
+		// At least one permit less: if rounding undid the retreat, nothing
+		// would ever be seen below the knee.
+		t.aim(now, min(t.want, c.knee*retreat, float64(t.limit-1)))
 	default:
 		t.bent = true
-		t.alternate(now, t.want+step*(c.knee*(1+t.headroom/(c.slope*c.slope))-t.want))
+		t.alternate(now, t.want+step*(c.knee*(1+t.spare(now)/(c.slope*c.slope))-t.want))
 	}
+}
+
+// fewPermits is a knee so low that a permit less is much of it.
+const fewPermits = 8
+
+// spare is the headroom. Before a source that stands still now and then it is
+// none: what is in progress beyond the knee makes it no faster, and every call in
+// it then is held up.
+func (t *tuner) spare(now time.Duration) float64 {
+	if t.stalls(now) && t.curve.knee >= fewPermits {
+		return 0
+	}
+	return t.headroom
+}
+
+// beyond is how many of the calls in progress are beyond the knee: they queue in
+// the source.
+func (t *tuner) beyond(now time.Duration) int {
+	if !t.stalls(now) || !t.bent || t.curve.flat {
+		return 0
+	}
+	return max(0, t.inFlight-int(math.Ceil(t.curve.knee)))
 }
 
 // alternate begins a window with the limit wanted, or now and then one a little

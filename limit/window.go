@@ -31,13 +31,14 @@ const (
 // A window is a stretch of time with one limit.
 type window struct {
 	settling bool          // calls that began before it are still being served
-	ready    time.Duration // while settling: until when; 0 until it is known
+	ready    time.Duration // while settling: until when, less the time for which the source stood still; 0 until it is known
 	from     time.Duration // when it began to be measured
 
 	n, all, drops int     // calls measured; ended well; dropped
 	sum, squares  float64 // of the latencies
 	area          float64 // calls in progress, summed over time
 	full          float64 // time with the limit reached
+	gap           gap     // the part of it since the last sign of life
 }
 
 // A summary is a window in a few numbers.
@@ -74,35 +75,49 @@ func (t *tuner) forgiveDrops(share float64) {
 	t.tolerated = min(t.tolerated, share)
 }
 
-// began takes in that a call begins.
-func (t *tuner) began(now time.Duration) {
+// began takes in that a call begins. It returns what ended is to be told: for
+// how long the source has stood still so far.
+func (t *tuner) began(now time.Duration) (stood time.Duration) {
+	if t.inFlight == 0 {
+		t.idle(now)
+	}
 	t.advance(now)
 	t.inFlight++
+	return t.stall.stood
 }
 
-// ended takes in that a call that took held has ended.
-func (t *tuner) ended(now, held time.Duration, o Outcome) {
+// ended takes in that a call has ended that took held, and for which began
+// returned stood.
+func (t *tuner) ended(now, held, stood time.Duration, o Outcome) {
 	t.advance(now)
 	t.inFlight--
-	if o == Ignored && t.curve.base > 0 && float64(held) > gaveUp*t.curve.base {
+	if o == Success {
+		t.answered(now)
+	}
+	still := t.stall.stood - stood
+	worked := max(0, held-still)
+	if o == Ignored && t.curve.base > 0 && float64(worked) > gaveUp*t.curve.base {
 		o = Dropped
 	}
 	switch o {
 	case Success:
-		t.measure(now, held)
+		t.measure(now, worked)
 	case Dropped:
-		t.w.drops++
-		t.checkDrops(now)
+		t.drop(now, worked, still)
 	}
 }
 
 // advance brings the sums over time up to now.
 func (t *tuner) advance(now time.Duration) {
+	d := float64(max(0, now-t.moved)) // the clock is read before the lock is taken
+	area := d * float64(t.inFlight)
+	t.stall.area += area
 	if !t.w.settling {
-		d := float64(max(0, now-t.moved)) // the clock is read before the lock is taken
-		t.w.area += d * float64(t.inFlight)
+		t.w.area += area
+		t.w.gap.area += area
 		if t.inFlight >= t.limit {
 			t.w.full += d
+			t.w.gap.full += d
 		}
 	}
 	t.moved = max(t.moved, now)
@@ -142,9 +157,9 @@ func (t *tuner) measure(now, held time.Duration) {
 func (t *tuner) settle(now time.Duration) {
 	w := &t.w
 	if w.ready == 0 && (t.inFlight <= t.limit || t.dry) {
-		w.ready = now + time.Duration(t.latency)
+		w.ready = now - t.stall.stood + time.Duration(t.latency)
 	}
-	if w.ready > 0 && now >= w.ready {
+	if w.ready > 0 && now-t.stall.stood >= w.ready {
 		w.settling = false
 		w.from = now
 	}

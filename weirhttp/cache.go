@@ -27,6 +27,8 @@ type Cache struct {
 	mu      sync.Mutex
 	flights map[responses.Key][]*flight // guarded by mu; those that can be joined
 
+	ahead budget // of the bodies that are read before admission
+
 	joining sync.Mutex // of JoinFleet and LeaveFleet
 	// fleet is nil without one. An atomic, as each hit reads it.
 	fleet atomic.Pointer[membership]
@@ -50,8 +52,8 @@ func NewCache(bytes int64) (*Cache, error) {
 // Purge removes the responses of one URL, with all variants, or with soft marks
 // them stale, which keeps their stale-if-error window. A call that is in flight
 // stores nothing, and nobody joins it any more. It returns how many responses
-// there were. scheme is "http" or "https"; host as clients send it; target is
-// path and query. In a fleet it is PurgeFleet, of which it does not tell the
+// there were. scheme is "http" or "https"; host as clients send it: each
+// spelling is an entry of its own (decision 0026); target is path and query. In a fleet it is PurgeFleet, of which it does not tell the
 // error.
 func (c *Cache) Purge(scheme, host, target string, soft bool) int {
 	n, _ := c.PurgeFleet(context.Background(), scheme, host, target, soft)
@@ -61,17 +63,25 @@ func (c *Cache) Purge(scheme, host, target string, soft bool) int {
 // PurgeFleet is Purge for all instances of the fleet that c is in. When it
 // returns no error, none is served from the fleet what was fetched before, and
 // the others drop their copies as soon as they are told. An error says that
-// it was purged here, and not everywhere.
+// it was purged here, and not everywhere. If it is a *fleet.PendingError, the purge
+// is queued until the Tier acknowledges it: meanwhile c takes nothing from the
+// fleet that it touches, and others may serve their copies until they expire.
 func (c *Cache) PurgeFleet(ctx context.Context, scheme, host, target string, soft bool) (int, error) {
 	key := responses.Key{Scheme: scheme, Host: host, Target: target}
-	n := c.store.Purge(key, soft)
-	c.mu.Lock()
-	c.detachLocked(key)
-	c.mu.Unlock()
+	n := c.purge(key, soft)
 	if m := c.fleet.Load(); m != nil {
 		return n, m.purge(ctx, key, soft)
 	}
 	return n, nil
+}
+
+// purge is Purge for this instance.
+func (c *Cache) purge(key responses.Key, soft bool) int {
+	n := c.store.Purge(key, soft)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.detachLocked(key)
+	return n
 }
 
 // PurgeTags does so for all responses that carry one of the tags (Surrogate-Key

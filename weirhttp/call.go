@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/cdnloop"
+	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
@@ -34,6 +36,10 @@ type call struct {
 	late    bool          // it has joined after the head
 	age     time.Duration // of the answer then
 	endless bool          // its answer goes on without an end
+	// tries is the response for which c has a turn to call a failing origin.
+	tries *responses.Stored
+	turn  *responses.Failing
+	noted bool // how the call ended is remembered already, for what is stored for c
 }
 
 // maxRounds is how often a request waits for another's call before it makes its
@@ -47,6 +53,10 @@ func (c *call) run() {
 		c.answer(errNotStored)
 		return
 	}
+	if c.cooled() {
+		return
+	}
+	defer c.giveBack()
 	for c.rounds = 0; ; c.rounds++ {
 		if c.alone() || !c.shared() {
 			c.solo()
@@ -121,7 +131,7 @@ func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.r.Meth
 func (c *call) group() group {
 	h := c.h
 	l := h.cache.lessons.of(c.key)
-	g := group{handler: h, reload: c.q.NoCache}
+	g := group{handler: h, reload: c.q.NoCache, hops: cdnloop.Hops(c.r.Header)}
 	names := l.vary
 	if names == nil {
 		names = h.vary
@@ -173,6 +183,7 @@ func (c *call) shared() bool {
 		c.fail(err)
 		return true
 	}
+	defer lend.Wait(c.r.Context(), &f.nested).End()
 	if turned {
 		w = nil
 	}
@@ -213,7 +224,7 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 // while the call goes on. Its conditions and ranges are each client's own
 // affair, and not the call's.
 func (f *flight) start(r *http.Request) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancelCause(lend.Context(context.WithoutCancel(r.Context()), &f.nested))
 	f.req = r.Clone(ctx)
 	f.req.Body = http.NoBody // the client's ends with its request
 	for _, k := range clientConditions {
@@ -237,8 +248,22 @@ var clientConditions = []string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range",
 }
 
-// admit waits for a permit for c alone.
-func (c *call) admit(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
+// admit waits for a permit for c alone. What runs under it is given the context
+// that is returned. If c is made from within another call, that can lend its
+// permit to c until leave is called.
+func (c *call) admit(ctx context.Context, l limit.Limiter) (inner context.Context, permit limit.Permit, leave func(), err error) {
+	nested, at := new(lend.Call), new(limit.Place)
+	leave = lend.Wait(ctx, nested).End
+	inner = lend.Context(ctx, nested)
+	permit, err = c.acquire(limit.ContextWithPlace(inner, at), l)
+	if err == nil {
+		at.Hold(permit)
+	}
+	return inner, permit, leave, err
+}
+
+// acquire is admit for what nothing is nested in.
+func (c *call) acquire(ctx context.Context, l limit.Limiter) (limit.Permit, error) {
 	if c.demand.Priority != limit.PriorityOf(ctx) {
 		ctx = limit.ContextWithPriority(ctx, c.demand.Priority)
 	}
@@ -290,7 +315,7 @@ func (c *call) gone() {
 // failure and its windows allow it, or with the error.
 func (c *call) fail(err error) {
 	h := c.h
-	if c.r.Context().Err() != nil {
+	if c.r.Context().Err() != nil && !readable(err) {
 		c.gone()
 		return
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // permits returns a limiter of n calls at once.
-func permits(t *testing.T, o limit.ConcurrencyOptions) limit.Limiter {
+func permits(t *testing.T, o limit.ConcurrencyOptions) *limit.Concurrency {
 	t.Helper()
 	l, err := limit.NewConcurrency(o)
 	if err != nil {

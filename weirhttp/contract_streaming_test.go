@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -192,6 +193,48 @@ func TestH4_TheBudgetBoundsAllBuffers(t *testing.T) {
 	})
 }
 
+// Clients that do not read their responses fill the budget. Responses of others
+// still come whole, short or long, whatever is known of their length.
+func TestH4_NobodyElseIsCutWhenTheBudgetIsUsedUp(t *testing.T) {
+	for _, declared := range []bool{true, false} {
+		for _, size := range []int{1, 2 << 10, 3 << 10, 100 << 10, 2 << 20} {
+			t.Run(fmt.Sprint(declared, "/", size), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cache, err := weirhttp.NewCache(1 << 20)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := open(t, h1, weirhttp.Options{Cache: cache, MaxObject: 1 << 20}, func(w http.ResponseWriter, r *http.Request) {
+						n := size
+						if strings.HasPrefix(r.URL.Path, "/big") {
+							n = 1 << 20
+						} else if declared {
+							w.Header().Set("Content-Length", strconv.Itoa(n))
+						}
+						for ; n > 0; n -= 64 << 10 {
+							_, _ = w.Write(make([]byte, min(n, 64<<10)))
+						}
+					})
+					for i := range 40 {
+						resp, err := s.begin(t.Context(), fmt.Sprint("/big", i))
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer resp.Body.Close()
+					}
+					synctest.Wait()
+					if got := cache.Stats().Reserved; got < 450<<10 {
+						t.Fatalf("Reserved = %d; want the budget, half of 1 MiB, to be used up", got)
+					}
+					for i := range 3 {
+						s.get(fmt.Sprint("/other", i)).want(t, 200, strings.Repeat("\x00", size))
+					}
+				})
+			})
+		}
+	}
+}
+
 // endings are the ways in which an answer is not whole.
 var endings = map[string]http.HandlerFunc{
 	"abort": func(w http.ResponseWriter, _ *http.Request) {
@@ -271,7 +314,11 @@ func TestH5_NoAnswerAtAllIsAnErrorForAll(t *testing.T) {
 					end()
 				})
 				for _, r := range s.together(5, s.same("/a")) {
-					if r.status != 500 || r.took != slow {
+					if name == "abort" {
+						if r.err == nil || r.took != slow {
+							t.Errorf("got %d after %v; want a reset after %v", r.status, r.took, slow)
+						}
+					} else if r.status != 500 || r.took != slow {
 						t.Errorf("got %d %v after %v; want 500 after %v", r.status, r.err, r.took, slow)
 					}
 				}

@@ -23,14 +23,20 @@ type DoorOptions struct {
 	// Burst is how many may come at once. 0 means Rate.
 	Burst int
 	// Key tells who sends a request; clients with the same key share a rate, and
-	// those with an empty one are let in. nil means ByAddress(nil). It is called
+	// those with an empty one are let in. nil means ByAddress(Client). It is called
 	// for every request, must be safe for concurrent use, and should have no
 	// effect. Of a key, only a hash of 128 bits is remembered.
 	Key func(*http.Request) string
-	// Keys is how many clients are remembered, the longest unseen are forgotten.
-	// 0 means 100,000, at most 2^30. Each takes about 100 bytes, however long
-	// its key.
+	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30.
+	// Each takes about 120 bytes, however long its key. A client is forgotten for
+	// a new one only after its bucket is full again. While there is no place for
+	// a new client, it shares a bucket with the other new clients of its address:
+	// as many addresses are remembered besides, at least 1024.
 	Keys int
+	// Client tells the address for that, as in ByAddress. nil means the
+	// connection's, which also stands in where Client returns no valid address.
+	// Behind a proxy, give the Client that Key uses.
+	Client Client
 	// Name is the policy's name in the RateLimit fields and in the errors. It
 	// consists of printable ASCII. Empty means "default".
 	Name string
@@ -59,6 +65,10 @@ const (
 	maxRate = 1_000_000_000
 	maxPer  = 366 * 24 * time.Hour
 	maxKeys = 1 << 30
+
+	// minShares is how many addresses are remembered at least, beside the keys.
+	minShares = 1024
+
 	maxDebt = 1 << 62             // of a bucket, in its own unit
 	maxInt  = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
 )
@@ -114,7 +124,7 @@ func (o DoorOptions) withDefaults() DoorOptions {
 		o.Burst = o.Rate
 	}
 	if o.Key == nil {
-		o.Key = ByAddress(nil)
+		o.Key = ByAddress(o.Client)
 	}
 	if o.Keys == 0 {
 		o.Keys = 100_000
@@ -129,11 +139,16 @@ func (o DoorOptions) withDefaults() DoorOptions {
 // RateLimit fields. It stands before the cache, so that a client is refused for
 // what it has sent itself, and for nothing else.
 //
-// Each client has a token bucket. One that is full again is forgotten, as it
-// tells nothing that a new one would not. So is the longest unseen when there
-// are too many: a flood of made-up clients takes a bounded amount of memory and
-// a constant time for each, at the price that somebody may get a full bucket
-// too early.
+// Each client has a token bucket. One that is full again is forgotten, because a
+// new one would be no different. One that is not full is kept: made-up clients
+// evict no client that has spent tokens. While all places are taken, the new
+// clients of an address share one bucket, so an address that makes up clients
+// uses up its own bucket, and new clients from other addresses get in. Such a
+// flood takes a bounded amount of memory, and a bounded time for each request.
+//
+// Two things are forgotten too early: of more than Keys addresses that share
+// buckets at the same time (1024 at least), and of clients of connections that
+// have no address, such as Unix sockets, the longest unseen.
 //
 // Make one with [NewDoor]; the zero Door is not usable. It is safe for
 // concurrent use, and has no goroutine to close.
@@ -143,8 +158,10 @@ type Door struct {
 	quoted string // name as a string of RFC 9651
 	policy string // the RateLimit-Policy field
 	start  time.Time
-	table  *doorTable   // nil in a fleet
-	shared *fleet.Keyed // nil without
+	table  *doorTable                    // nil in a fleet
+	shares *doorTable                    // by address, for clients that table has no place for
+	client [2]func(*http.Request) string // tell an address; the first that does counts
+	shared *fleet.Keyed                  // nil without
 }
 
 // NewDoor returns a Door. The error joins an [*OptionError] for every option
@@ -167,6 +184,8 @@ func NewDoor(o DoorOptions) (*Door, error) {
 		}
 	} else {
 		d.table = newDoorTable(o.Keys, newMeter(o))
+		d.shares = newDoorTable(max(o.Keys, minShares), newMeter(o))
+		d.client = [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)}
 	}
 	q, w := quota(o.Rate, o.Per)
 	d.policy = fmt.Sprintf("%s;q=%d;w=%d", d.quoted, q, w)
@@ -202,7 +221,7 @@ func (d *Door) Admit(r *http.Request, h http.Header) error {
 		}
 		return d.shared.Allow(r.Context(), key)
 	}
-	left, wait, ok := d.table.take(key, time.Since(d.start))
+	left, wait, ok := d.take(r, key)
 	if h != nil {
 		h.Add("RateLimit-Policy", d.policy)
 		h.Add("RateLimit", d.left(left, wait))
@@ -211,6 +230,23 @@ func (d *Door) Admit(r *http.Request, h http.Header) error {
 		return nil
 	}
 	return &limit.Error{Limiter: d.name, Reason: limit.RateExceeded, RetryAfter: wait}
+}
+
+// take takes a token out of the bucket of key, or out of its address's if there
+// is no place for key. A client without an address has nothing to share, and
+// takes the place of the longest unseen.
+func (d *Door) take(r *http.Request, key string) (left int64, wait time.Duration, ok bool) {
+	now := time.Since(d.start)
+	left, wait, ok, room := d.table.claim(key, now, false)
+	if room {
+		return left, wait, ok
+	}
+	for _, client := range d.client {
+		if address := client(r); address != "" {
+			return d.shares.take(address, now)
+		}
+	}
+	return d.table.take(key, now)
 }
 
 // left formats the RateLimit field.

@@ -58,6 +58,14 @@ func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait ti
 	return debt, 0, m.time(debt + m.token - m.capacity), ok
 }
 
+// fullAt returns when a bucket is full whose debt was true at seen.
+func (m meter) fullAt(debt int64, seen time.Duration) time.Duration {
+	if d := m.time(debt); d <= math.MaxInt64-seen {
+		return seen + d
+	}
+	return math.MaxInt64
+}
+
 // A doorTable holds the buckets of a bounded number of keys, in shards that do
 // not share a lock.
 type doorTable struct {
@@ -70,13 +78,15 @@ type doorTable struct {
 // any length: what a client sends does not decide how much is remembered.
 type doorKey [2]uint64
 
-// A doorShard keeps its buckets in the order in which they were last seen.
+// A doorShard keeps its buckets in the order in which they were last seen, and
+// in a heap by when they are full.
 type doorShard struct {
 	mu      sync.Mutex
 	places  int               // how many buckets there may be
 	index   map[doorKey]int32 // guarded by mu, as all below; places in buckets
 	buckets []doorBucket      // the first is the head of the ring
 	free    int32             // first of the unused, linked by next; 0 means none
+	due     []int32           // places in buckets, a heap by their due
 }
 
 // A doorBucket is one client's. They form a ring: after the head comes the one
@@ -85,7 +95,9 @@ type doorBucket struct {
 	key        doorKey
 	debt       int64
 	seen       time.Duration // since the door's start, when debt was true
+	due        time.Duration // full no sooner than this: later tokens do not move it
 	prev, next int32
+	pos        int32 // in the heap
 }
 
 // newDoorTable returns a table for n keys.
@@ -108,8 +120,17 @@ func newDoorTable(n int, m meter) *doorTable {
 	return t
 }
 
-// take takes a token out of the bucket of key, see meter.take.
+// take takes a token out of the bucket of key, see meter.take. If there is no
+// place for a new key, it forgets the longest unseen one.
 func (t *doorTable) take(key string, now time.Duration) (left int64, wait time.Duration, ok bool) {
+	left, wait, ok, _ = t.claim(key, now, true)
+	return left, wait, ok
+}
+
+// claim is take, but without forget it does not forget a key that has spent
+// tokens: room is false if there is no place for this one then, and nothing was
+// taken.
+func (t *doorTable) claim(key string, now time.Duration, forget bool) (left int64, wait time.Duration, ok, room bool) {
 	k := doorKey{maphash.String(t.seeds[0], key), maphash.String(t.seeds[1], key)}
 	s := &t.shards[k[0]%uint64(len(t.shards))]
 	s.mu.Lock()
@@ -117,26 +138,34 @@ func (t *doorTable) take(key string, now time.Duration) (left int64, wait time.D
 	i, known := s.index[k]
 	if known {
 		s.unlinkLocked(i)
-	} else {
-		i = s.placeLocked(k, now, t.meter.refill)
+	} else if i = s.placeLocked(k, now, t.meter, forget); i == 0 {
+		return 0, 0, false, false
 	}
 	s.linkLocked(i)
 	b := &s.buckets[i]
 	b.debt, left, wait, ok = t.meter.take(b.debt, now-b.seen)
 	b.seen = max(b.seen, now) // who read the clock first may come last
-	return left, wait, ok
+	if !known {
+		b.due = t.meter.fullAt(b.debt, b.seen)
+		s.pushLocked(i)
+	}
+	return left, wait, ok, true
 }
 
-// placeLocked returns the place of a new, full bucket, not linked yet. It
-// forgets up to two that are full again, so that there are never many of these
-// for long, and the longest unseen if there is no place else. s.mu must be held.
-func (s *doorShard) placeLocked(k doorKey, now, refill time.Duration) int32 {
+// placeLocked returns the place of a new, full bucket, in neither ring nor heap
+// yet. It forgets up to two that are full again, so that there are never many of
+// these for long. If there is no place then, it forgets the longest unseen one,
+// or without forget returns 0. s.mu must be held.
+func (s *doorShard) placeLocked(k doorKey, now time.Duration, m meter, forget bool) int32 {
 	for range 2 {
-		if oldest := s.buckets[0].prev; oldest != 0 && now-s.buckets[oldest].seen >= refill {
-			s.forgetLocked(oldest)
+		if i := s.fullLocked(now, m); i != 0 {
+			s.forgetLocked(i)
 		}
 	}
 	if len(s.index) >= s.places {
+		if !forget {
+			return 0
+		}
 		s.forgetLocked(s.buckets[0].prev)
 	}
 	i := s.free
@@ -154,6 +183,7 @@ func (s *doorShard) placeLocked(k doorKey, now, refill time.Duration) int32 {
 // forgetLocked makes place i free. s.mu must be held.
 func (s *doorShard) forgetLocked(i int32) {
 	s.unlinkLocked(i)
+	s.removeLocked(i)
 	delete(s.index, s.buckets[i].key)
 	s.buckets[i] = doorBucket{next: s.free}
 	s.free = i

@@ -58,6 +58,8 @@ type answer struct {
 // that a failure is that of somebody behind us.
 func answerTo(err error, client, gateway bool) answer {
 	var refused *limit.Error
+	var body *bodyError
+	var other *exchange.MismatchError
 	switch {
 	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit cannot be asked at the moment"}
@@ -71,8 +73,16 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusNotFound, 0, "", "not found"}
 	case errors.Is(err, errNotStored):
 		return answer{http.StatusGatewayTimeout, 0, "", "nothing is stored for this request, and it allows nothing else"}
+	case errors.Is(err, ErrSlowClient):
+		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request came too slowly"}
+	case errors.As(err, &body) && isTimeout(err):
+		return answer{http.StatusRequestTimeout, 0, "http_request_error", "the body of the request did not arrive in time"}
 	case errors.As(err, new(*http.MaxBytesError)):
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
+	case errors.As(err, &body):
+		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request is broken"}
+	case errors.As(err, &other):
+		return answer{failure(gateway), 0, other.ProxyStatus(), "the service speaks another protocol"}
 	case unreachable(err) && isTimeout(err):
 		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service cannot be reached in time"}
 	case isTimeout(err):
@@ -122,6 +132,9 @@ func (a answer) write(w http.ResponseWriter, r *http.Request, name string) {
 	if a.proxy != "" && name != "" {
 		h.Set("Proxy-Status", name+"; error="+a.proxy)
 	}
+	if a.status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
+		h.Set("Connection", "close") // RFC 9110 section 15.5.9
+	}
 	text := a.text
 	if a.retryAfter > 0 {
 		text += "; try again in " + retryAfter(a.retryAfter) + " s"
@@ -154,6 +167,10 @@ func (c *call) answer(err error) {
 		t.takeError(err)
 		return
 	}
+	if errors.Is(err, errAborted) {
+		c.report(o)
+		breakOff(c.w, c.r)
+	}
 	c.setStatus(o)
 	c.report(o)
 	name := ""
@@ -167,7 +184,7 @@ func (c *call) answer(err error) {
 // errors, see decision 0004. It is of use in handlers that call a Guard, with
 // its error:
 //
-//	400s  404 for weir.ErrNotFound, 413 for a *http.MaxBytesError
+//	400s  404 for weir.ErrNotFound, 408 for ErrSlowClient, 413 for a *http.MaxBytesError
 //	503   for a *limit.Error, weir.ErrStuck and weir.ErrClosed, with Retry-After
 //	504   for what took too long
 //	500   for all else

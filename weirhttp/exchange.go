@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // exchange calls the next handler with r, whose context is ctx, and returns how
@@ -37,13 +38,17 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 		s.got = time.AfterFunc(h.o.HeadTimeout, func() { stop(errNoHead) })
 		defer s.got.Stop()
 	}
-	if h.o.IdleTimeout > 0 {
-		s.wait = h.o.IdleTimeout
+	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
 		s.idle = time.AfterFunc(forever, func() { stop(errIdle) }) // from the head on, see sink
 		defer s.idle.Stop()
 	}
 	err = coalesce.ErrGoexit // of which protect does not come back
 	err = h.protect(s, r)
+	if err == errAborted && h.o.Gateway && s.status != 0 { //nolint:errorlint // protect returns it as it is
+		// A forwarder whose upstream broke off. As long as the head is held back
+		// there is a better answer than a reset.
+		err = errBroken
+	}
 	if err == nil && r.Context().Err() != nil && !s.whole() {
 		err = context.Cause(r.Context()) // it has just given up, and returned
 	}
@@ -54,8 +59,17 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 	return err
 }
 
+// idleTimeout is how long nothing may move in the body of an answer that is an
+// endless stream, or is none; 0 or less is for ever.
+func (h *Handler) idleTimeout(endless bool) time.Duration {
+	if endless {
+		return h.o.StreamIdleTimeout
+	}
+	return h.o.IdleTimeout
+}
+
 // protect calls the next handler, and returns what it panicked with as an
-// error: errBroken for http.ErrAbortHandler.
+// error: errAborted for http.ErrAbortHandler.
 func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 	returned := false
 	defer func() {
@@ -64,7 +78,7 @@ func (h *Handler) protect(w http.ResponseWriter, r *http.Request) (err error) {
 			err = coalesce.ErrGoexit // and there is no way back from it
 		case v == nil:
 		case v == http.ErrAbortHandler: //nolint:errorlint // it is panicked with as it is
-			err = errBroken
+			err = errAborted
 		default:
 			e := &coalesce.PanicError{Value: v, Stack: debug.Stack()}
 			h.panicked(r, e)
@@ -87,7 +101,7 @@ func (h *Handler) panicked(r *http.Request, e *coalesce.PanicError) {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ErrorLog != nil {
 		print = s.ErrorLog.Printf
 	}
-	print("weirhttp: the handler panicked: %v", e)
+	print("weirhttp: the handler panicked: %s", plain.Text(e.Error()))
 }
 
 // forever is longer than any process lives.
@@ -105,5 +119,8 @@ var (
 	errNoHead = fmt.Errorf("weirhttp: no answer in time: %w", context.DeadlineExceeded)
 	errIdle   = fmt.Errorf("weirhttp: no progress in the answer: %w", context.DeadlineExceeded)
 	errBroken = errors.New("weirhttp: the answer broke off")
-	errShort  = errors.New("weirhttp: the answer is shorter than its Content-Length")
+	// errAborted is that the handler panicked with http.ErrAbortHandler: its client
+	// gets no answer, and neither does anybody who waited for the same.
+	errAborted = fmt.Errorf("%w: http.ErrAbortHandler", errBroken)
+	errShort   = errors.New("weirhttp: the answer is shorter than its Content-Length")
 )

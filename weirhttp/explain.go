@@ -55,6 +55,11 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 		q = h.policy.ReadRequest(r.Header)
 		e.say("The policy takes fields or cookies out of it, before it is compared and forwarded.")
 	}
+	if q.Override {
+		e.Answer = "pass"
+		e.say("It is passed on under the limits, and concerns no cache: it has a field by which it may mean another URL.")
+		return e
+	}
 	now := time.Now()
 	c := &call{h: h, r: r, q: q, key: key}
 	if h.explainStored(&e, c, now) {
@@ -128,6 +133,13 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		e.say("What is stored has no-cache: it is validated before each use.")
 	default:
 		e.say("What is stored is stale, or not as fresh as the request wants it.")
+	}
+	if s != nil && u.IfError && !u.due && h.o.Cooling >= 0 {
+		if f := s.Failing.Load(); f != nil && now.Before(f.Until) {
+			e.Answer = "stale"
+			e.say("The last call failed: what is stored is given, stale, without another one for %v.", f.Until.Sub(now).Round(time.Millisecond))
+			return true
+		}
 	}
 	if s != nil && u.IfError {
 		e.say("If the call fails or is refused, the stale answer may be used instead.")

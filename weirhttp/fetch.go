@@ -8,8 +8,10 @@ import (
 	"time"
 
 	coalesce "github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/stream"
 	"github.com/weir-go/weir/limit"
 )
@@ -21,6 +23,9 @@ func (f *flight) fly(ctx context.Context) {
 	ended := false
 	var t *fetch
 	defer func() {
+		if t != nil {
+			t.readers.Close()
+		}
 		if t != nil && !ended { // runtime.Goexit in the handler: nobody else gets back here
 			t.permit.Release(limit.Ignored)
 			t.finish(coalesce.ErrGoexit)
@@ -46,6 +51,8 @@ func (f *flight) fly(ctx context.Context) {
 	h.delayed(f.queued)
 	for conditional := f.stale != nil; ; conditional = false {
 		t = &fetch{f: f, ctx: ctx, permit: permit}
+		t.readers.Start(slow.Terms{}, t.cut)
+		t.readers.Hold(h.crowds)
 		req := f.req.WithContext(ctx)
 		if conditional {
 			req.Header = req.Header.Clone()
@@ -57,6 +64,7 @@ func (f *flight) fly(ctx context.Context) {
 		})
 		t.sink = s
 		err = h.exchange(req, s, f.cancel, f.late)
+		t.readers.Close()
 		if t.again && err == nil {
 			continue // a 304 about something that is not what we have
 		}
@@ -70,6 +78,7 @@ func (f *flight) fly(ctx context.Context) {
 // late ends f without an answer, or in the middle of it: its handler may never
 // return.
 func (f *flight) late(err error) {
+	f.tells(0, err)
 	f.errand.late(err)
 	f.lose()
 	if f.fail(err) {
@@ -94,12 +103,17 @@ func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
 		at := new(limit.Place)
 		h.cache.mu.Lock()
 		f.place = at
-		asked := f.asks
+		asked := f.demandLocked()
 		h.cache.mu.Unlock()
+		h.press()
 		permit, err := h.o.Limiter.Acquire(asked.Context(ctx, at))
+		if err == nil {
+			at.Hold(permit)
+		}
+		judged := admit.Refusal(err)
 		h.cache.mu.Lock()
 		f.place = nil
-		if err != nil && f.asks.Revises(asked, err) && !f.over {
+		if judged != nil && f.demandLocked().Revises(asked, judged) && !f.over {
 			h.cache.mu.Unlock()
 			continue
 		}
@@ -114,6 +128,10 @@ func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
 // laggards may hold the others of a big body back for so long, in all.
 const laggards = 2 * time.Second
 
+// soleWindow is the window of a body that one client alone reads. The store shares
+// its memory with the windows, so many slow readers must not have much of it.
+const soleWindow = 256 << 10
+
 // A fetch is one call of the next handler for a flight, and the receiver of its
 // answer.
 type fetch struct {
@@ -124,6 +142,7 @@ type fetch struct {
 	// conditional: the call asks whether what is stored holds.
 	conditional bool
 	permit      limit.Permit
+	readers     slow.Client // of the body, which may hold its writer back
 
 	status int
 	again  bool // the call must be made anew, without conditions
@@ -165,6 +184,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
 	if isStream(header) {
 		t.resp.Storable, t.resp.Sharing, t.resp.Reason = false, rfc9111.Nobody, "event stream"
+		t.readers.Endless()
 		t.permit = h.stream(t.ctx, t.permit)
 		f.endless = true
 	}
@@ -179,11 +199,9 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 		size = 0
 	}
 	t.header = header
-	t.body = stream.New(stream.Options{
-		Size: size, Limit: h.o.MaxObject, Window: h.o.Window, Patience: laggards, Reserve: h.cache.store.Reserve,
-	})
-	oversize := size > h.o.MaxObject
+	oversize, window := size > h.o.MaxObject, h.o.Window
 	if oversize {
+		window = min(window, soleWindow)
 		// Not with those either who are released now, or they would wait for each
 		// other once more (H7).
 		t.resp.Sharing = rfc9111.Nobody
@@ -191,17 +209,23 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			t.resp.Storable, t.resp.Reason = false, "too big"
 		}
 	}
+	t.body = stream.New(stream.Options{
+		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
+	})
 	f.errand.head(&t.resp, size)
-	if first := t.sink.pending; len(first) > 0 && !oversize {
+	if first := t.sink.pending; len(first) > 0 && !oversize && t.body.Begin(first) {
 		// Before anybody is woken: who finds it there sends head and body in one.
 		t.sink.pending = nil
-		_ = t.data(first) // below the limit it cannot fail
+		f.errand.grown(t.sink.written)
 	}
-	if t.sink.ended && !oversize {
+	if t.sink.ended && !oversize && len(t.sink.pending) == 0 {
 		// Nor does anybody send what is whole before the call is over: who has it finds
 		// it stored, and its permit free.
 		f.settle()
 		t.body.Finish(t.sink.trailers(), nil)
+	}
+	if isError(status) {
+		f.tells(status, nil) // before anybody is given what is stored, and the next one asks
 	}
 	t.drop = !f.head(t.resp, relayed(header), t.body, length, oversize)
 }
@@ -210,9 +234,17 @@ func (t *fetch) data(p []byte) error {
 	if t.drop {
 		return nil
 	}
-	_, err := t.body.Write(t.ctx, p)
+	t.readers.Begin(slow.Down, len(p))
+	n, err := t.body.Write(t.ctx, p)
+	t.readers.End(slow.Down, n)
 	t.f.errand.grown(t.sink.written)
 	return err
+}
+
+// cut ends the call, whose readers are the slowest of too many.
+func (t *fetch) cut(err error, _, _ bool) {
+	t.f.group.handler.countCut(err)
+	t.f.cancel(err)
 }
 
 func (t *fetch) flush() {} // readers have it at once
@@ -221,6 +253,9 @@ func (t *fetch) flush() {} // readers have it at once
 // the flight leaves the table.
 func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
+	if t.body == nil || !isError(t.status) { // else it was told with the head
+		f.tells(t.status, err)
+	}
 	f.errand.ends(err)
 	if t.body == nil {
 		if err != nil {
@@ -232,6 +267,8 @@ func (t *fetch) finish(err error) {
 		switch {
 		case errors.Is(err, stream.ErrNobody):
 			f.unread()
+		case errors.Is(err, ErrSlowClient):
+			h.count.abandoned.Add(1)
 		case !errors.Is(err, ErrAbandoned): // which leave has counted
 			h.broke(t.status)
 		}

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
@@ -18,6 +20,23 @@ func copyFields(dst, src http.Header) {
 	for k, v := range src {
 		dst[k] = v[:len(v):len(v)]
 	}
+}
+
+// canonicalFields returns a copy of h with canonical names, by which what a cache
+// has to know is looked up. Who writes "set-cookie" into the map means the field
+// all the same.
+func canonicalFields(h http.Header) http.Header {
+	out := h.Clone()
+	if out == nil {
+		return make(http.Header)
+	}
+	for name, values := range h {
+		if c := http.CanonicalHeaderKey(name); c != name {
+			delete(out, name)
+			out[c] = append(out[c], values...)
+		}
+	}
+	return out
 }
 
 // relayed returns the fields h of an answer without those that are about the
@@ -43,11 +62,18 @@ func endToEnd(r *http.Request) *http.Request {
 	}
 	out := r
 	for _, name := range list(lines) {
-		if _, ok := r.Header[name]; !ok || name == "Upgrade" || name == "Connection" {
+		if _, ok := r.Header[name]; !ok || name == "Upgrade" || name == "Connection" || name == cdnloop.Field {
 			continue
 		}
 		if out == r {
 			out = r.Clone(r.Context())
+		}
+		// RFC 9110 section 10.1.4: a sender of TE must name it in Connection, so that
+		// it goes no further than us. That trailers are welcome holds for us too, as
+		// we relay them.
+		if name == "Te" && slices.Contains(list(r.Header["Te"]), "Trailers") {
+			out.Header["Te"] = []string{"trailers"}
+			continue
 		}
 		delete(out.Header, name)
 	}

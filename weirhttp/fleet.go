@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/internal/member"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/internal/responses"
 )
 
@@ -35,7 +37,8 @@ type FleetOptions struct {
 	MaxObject int64
 	// MemoryCap is how long an instance uses its own copy before it asks the Tier
 	// whether there is something newer: as late it may see a purge of which it
-	// was not told. 0 means 60 s, at least 1 s.
+	// was not told. While the Tier is unavailable its copies live as long as without
+	// a fleet. 0 means 60 s, at least 1 s.
 	MemoryCap time.Duration
 	// Keep is how long the Tier keeps an answer at most. 0 means 24 h.
 	Keep time.Duration
@@ -43,6 +46,9 @@ type FleetOptions struct {
 	// is something stale to be given. It doubles with each failure in a row, up
 	// to MaxCooling. 0 means 1 s, and 30 s.
 	Cooling, MaxCooling time.Duration
+	// Logger gets a line when the Tier has not acknowledged a purge, and when it
+	// has acknowledged all of them. Nil means no log.
+	Logger *slog.Logger
 }
 
 // Defaults and bounds of FleetOptions.
@@ -144,7 +150,7 @@ func (c *Cache) join(o FleetOptions) (m *membership, fresh bool, err error) {
 	m = &membership{o: o, cache: c}
 	m.member, err = member.New(member.Options{
 		Tier: o.Tier, Namespace: o.Namespace, Lease: o.Lease, Keep: o.Keep, Codec: codec,
-		Hooks: member.Hooks{Changed: m.changed, Tagged: m.tagged, Reset: m.reset},
+		Hooks: member.Hooks{Changed: m.changed, Tagged: m.tagged, Reset: m.reset, Pending: m.pending},
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("weirhttp: fleet: %w", err)
@@ -154,8 +160,11 @@ func (c *Cache) join(o FleetOptions) (m *membership, fresh bool, err error) {
 	return m, true, nil
 }
 
-// LeaveFleet ends what JoinFleet began, and waits until ctx ends for leases that
-// are being given up. What is stored stays.
+// LeaveFleet ends what JoinFleet began, sends purges that the Tier has not
+// acknowledged a last time, and waits until ctx ends for that and for leases that
+// are being given up. What is stored stays. If purges are still not acknowledged,
+// the error is a *fleet.PendingError: they are lost, and other instances serve what
+// was purged until it expires.
 func (c *Cache) LeaveFleet(ctx context.Context) error {
 	c.joining.Lock()
 	m := c.fleet.Swap(nil)
@@ -200,7 +209,8 @@ func (m *membership) purge(ctx context.Context, key responses.Key, soft bool) er
 	}
 	fence, err := m.member.Write(ctx, name, fleet.Write{Expire: soft})
 	if err != nil {
-		return fmt.Errorf("weirhttp: purged here, but not in the fleet: %w", err)
+		m.cache.purge(key, soft) // what was read of the Tier meanwhile
+		return notInFleet(err)
 	}
 	m.changed(name, fence, !soft)
 	return nil
@@ -209,13 +219,33 @@ func (m *membership) purge(ctx context.Context, key responses.Key, soft bool) er
 // purgeTags does so for tags, "" for everything. That a purge is soft is not
 // told: for the fleet it is a whole one.
 func (m *membership) purgeTags(ctx context.Context, tags ...string) error {
-	if err := m.member.InvalidateTags(ctx, tags...); err != nil {
-		return fmt.Errorf("weirhttp: purged here, but not in the fleet: %w", err)
-	}
+	err := m.member.InvalidateTags(ctx, tags...)
 	for _, tag := range tags { // what was read of the tier meanwhile
 		m.tagged(tag)
 	}
+	if err != nil {
+		return notInFleet(err)
+	}
 	return nil
+}
+
+func notInFleet(err error) error {
+	return fmt.Errorf("weirhttp: purged here, but not in the fleet: %w", err)
+}
+
+// pending is of member.Hooks.
+func (m *membership) pending(p member.Pending) {
+	if m.o.Logger == nil {
+		return
+	}
+	log := plain.Logger(m.o.Logger)
+	switch {
+	case p.Count > 0:
+		log.Warn("purges are not acknowledged by the fleet; they are queued, and what they touch is not taken from it",
+			"namespace", m.o.Namespace, "pending", p.Count, "all_reads_blocked", p.Blocked, "error", p.Err)
+	default:
+		log.Info("all queued purges are acknowledged by the fleet", "namespace", m.o.Namespace)
+	}
 }
 
 // due reports whether s, which is in the store, has to be checked before it is

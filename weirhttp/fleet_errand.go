@@ -287,6 +287,9 @@ func (e *errand) granted(ctx context.Context, r reply) step {
 			h.refreshUnder(f, s, root)
 			return stepDone
 		}
+		if f.known != nil {
+			s.Failing.Store(f.known.Failing.Load()) // the origin is the same
+		}
 		f.known, f.stale = s, nil
 		if validatable(s) {
 			f.stale = s

@@ -184,14 +184,14 @@ func (e *errand) share() {
 		names := slices.Concat(e.names, s.Vary)
 		slices.Sort(names)
 		if entry, err = e.markEntry(slices.Compact(names)); err == nil {
-			_, _ = e.m.member.Write(ctx, e.name, fleet.Write{Entry: entry}) // the next one tries again
+			_, _ = e.m.member.Put(ctx, e.name, fleet.Write{Entry: entry}) // the next one tries again
 		}
 		_, _ = e.lease.Settle(fleet.Outcome{})
 		return
 	case e.branch == nil && len(s.Vary) > 0:
 		// First the variant, at a place that only this lease can name. Who finds the
 		// mark then finds it as well.
-		fence, err := e.m.member.Write(ctx, e.at, fleet.Write{Entry: entry})
+		fence, err := e.m.member.Put(ctx, e.at, fleet.Write{Entry: entry})
 		if err == nil {
 			s.Fence.Store(fence)
 			entry, err = e.markEntry(e.names)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
+	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/stream"
@@ -20,6 +21,7 @@ type group struct {
 	selected string // what they say about the fields that the key's answers vary by
 	alike    uint64 // a digest of all their fields, where only alike requests share
 	reload   bool   // they do not want what is stored
+	hops     int    // weirs that they have passed, see cdnloop.Hops
 }
 
 // A flight is one call for a key and the requests that wait for it. It belongs
@@ -50,8 +52,9 @@ type flight struct {
 	root    uint64 // the fleet's fence under which the call is made
 	members int
 	waiting []*waiter    // before the head
-	asks    admit.Demand // of all that ever joined
+	crowd   admit.Crowd  // of waiting: what they ask of the limiter
 	place   *limit.Place // while it is queued for admission
+	nested  lend.Call    // calls that wait for it, and what they can lend
 	// call is the context of the call, as a CallObserver has returned it. nil
 	// without one, or before.
 	call context.Context
@@ -88,6 +91,7 @@ type waiter struct {
 	leader bool
 	info   chan early // for the leader: answers before the final one
 	at     int        // its place in flight.waiting, guarded by Cache.mu
+	member admit.Member
 
 	// written before flight.headed is closed
 	reader   *stream.Reader
@@ -109,17 +113,30 @@ func (f *flight) joinLocked(w *waiter, d admit.Demand) error {
 			return err
 		}
 	}
-	if f.members == 0 && !f.pinned {
-		f.asks = d
-	} else {
-		f.asks = f.asks.With(d)
-	}
 	f.members++
 	if !f.turned {
 		w.at = len(f.waiting)
 		f.waiting = append(f.waiting, w)
+		w.member.Demand = d
+		f.crowd.Add(&w.member)
 	}
 	return nil
+}
+
+// demandLocked returns what those who wait now ask of the limiter. Nobody waits
+// for a refresh, which is Background then, or for what goes on all the same.
+// Cache.mu must be held.
+func (f *flight) demandLocked() admit.Demand {
+	d, some := f.crowd.Demand()
+	switch {
+	case !some && f.pinned:
+		return admit.Demand{Priority: limit.Background}
+	case !some:
+		return admit.Demand{Priority: limit.Low}
+	case f.pinned:
+		d.Until = time.Time{} // the cache has no deadline
+	}
+	return d
 }
 
 // quit takes w off before there is a head. It reports false if it is too late
@@ -135,6 +152,9 @@ func (f *flight) quit(w *waiter) bool {
 	f.waiting[w.at] = f.waiting[last]
 	f.waiting[w.at].at = w.at
 	f.waiting = f.waiting[:last]
+	if f.crowd.Remove(&w.member) && f.place != nil {
+		f.place.Leave(f.demandLocked().Priority) // it queues as those who stay
+	}
 	c.mu.Unlock()
 	f.leave()
 	return true

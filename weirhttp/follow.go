@@ -33,6 +33,7 @@ func (c *call) follow(f *flight, w *waiter) {
 	}
 	defer f.leave()
 	c.adopt(f)
+	c.noted = c.stale == f.known && !f.pinned && f.because == nil
 	c.receipt.Collapsed = w == nil || !w.leader
 	c.receipt.Queued = f.queued
 	c.receipt.UpstreamStatus = f.upstream
@@ -159,6 +160,8 @@ func (c *call) copyHead(f *flight) {
 // more for the moment. It returns nil at the end of a whole body.
 func (c *call) copy(r *stream.Reader) error {
 	flusher := http.NewResponseController(c.w)
+	paced := pacer{c: c}
+	defer paced.close()
 	if !r.Ready() {
 		_ = flusher.Flush() // the head; its body may be long in coming
 	}
@@ -170,7 +173,7 @@ func (c *call) copy(r *stream.Reader) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.w.Write(p); err != nil {
+		if err := paced.write(p); err != nil {
 			return errClient{err}
 		}
 		if !r.Ready() {
@@ -237,7 +240,7 @@ func (c *call) cutOff(status int, lost bool) {
 // noAnswer counts c's own call that has brought none: because of the client, or of
 // the handler.
 func (c *call) noAnswer(err error) {
-	if c.r.Context().Err() != nil {
+	if c.r.Context().Err() != nil || errors.Is(err, ErrSlowClient) {
 		c.h.count.abandoned.Add(1)
 	} else {
 		c.h.failed(c.r, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -46,11 +47,12 @@ type Handler struct {
 	requests   inspect.Histogram
 	calls      inspect.Histogram
 	waits      inspect.Histogram
-	hot        *hotURLs     // nil: not asked for
-	told       CallObserver // Options.Observer if it is one, else nil
-	shadow     *shadow      // of observe mode, else nil
-	fleet      *membership  // nil: its calls are not shared with other instances
-	joined     bool         // it is the Cache's because of this Handler
+	hot        *hotURLs      // nil: not asked for
+	told       CallObserver  // Options.Observer if it is one, else nil
+	shadow     *shadow       // of observe mode, else nil
+	crowds     []*slow.Crowd // the calls that hold permits of each part of Options.Limiter
+	fleet      *membership   // nil: its calls are not shared with other instances
+	joined     bool          // it is the Cache's because of this Handler
 }
 
 // New returns a Handler before next. The error joins an *OptionError for every
@@ -68,6 +70,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0,
 	}
 	h.began = time.Now()
+	h.crowds = crowdsOf(o.Limiter, o.Clients.BlockedShare)
 	h.hot = newHotURLs(h, o.HotKeys)
 	h.told, _ = o.Observer.(CallObserver)
 	h.open, h.close = context.WithCancel(context.Background())
@@ -134,6 +137,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		r = r.Clone(r.Context())
 		h.policy.Forward(r.Header, false)
 		q = h.policy.ReadRequest(r.Header)
+	}
+	if q.Override {
+		h.pass(w, r, q, came, turn)
+		return
 	}
 	key := h.key(r)
 	h.hot.asked(key, came, turn)

@@ -82,7 +82,7 @@ func (c *Cache) Entries() inspect.Entries {
 
 // place returns the count of e that s belongs to.
 func place(e *inspect.Entries, s *responses.Stored, now time.Time, outdated bool) *int {
-	st := s.At(now, plain)
+	st := s.At(now, plainRequest)
 	fresh, stale := st.Fresh, st.SWR
 	if s.Marked.Load() {
 		fresh, stale = false, false
@@ -104,5 +104,5 @@ func place(e *inspect.Entries, s *responses.Stored, now time.Time, outdated bool
 	return &e.OnError
 }
 
-// plain is a request that asks for nothing special.
-var plain = rfc9111.ReadRequest(nil)
+// plainRequest is a request that asks for nothing special.
+var plainRequest = rfc9111.ReadRequest(nil)

@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -47,6 +48,9 @@ func (l *lessons) of(key responses.Key) *lesson {
 // learn notes what the head of an answer says about its key. Under a flight's
 // turn it is called before anybody is released, so that they find it.
 func (l *lessons) learn(key responses.Key, r *rfc9111.Response, now time.Time, relearn time.Duration) {
+	if r.Status == http.StatusLoopDetected {
+		return // it is about the way of one request, which a client may have made up
+	}
 	old := l.of(key)
 	next := lesson{admits: old.admits, vary: old.vary}
 	switch r.Reason {

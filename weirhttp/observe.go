@@ -89,7 +89,7 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	o.sum.SetSeed(s.seed)
 	key := h.hot.keyOf(r, o.endless)
 	h.hot.asked(key, came, turn)
-	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && !q.Streams && !q.Range && !q.Conditional && !q.NoStore {
+	if concerns(r) && r.Method == http.MethodGet && !q.Upgrade && !q.Streams && !q.Range && !q.Conditional && !q.NoStore && !q.Override {
 		o.place()
 	}
 	if o.hit == nil && o.joins == nil {

@@ -67,13 +67,31 @@ type Options struct {
 	// its requests do not wait for each other until then. 0 means 10 s.
 	Relearn time.Duration
 
+	// Cooling is how long a failed call (no answer, or 500, 502, 503 or 504) is
+	// remembered for the stored response that it was to replace. Until then those
+	// who may be given that response stale get it without another call, and it is
+	// not refreshed; then one of them tries. It doubles with each failure in a row,
+	// up to MaxCooling, and a success ends it. Who may not be given anything stale
+	// makes a call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing
+	// is remembered. In a fleet, see FleetOptions.Cooling for the other instances.
+	Cooling, MaxCooling time.Duration
+
 	// HeadTimeout bounds the time from the start of a call to its final head. As
 	// long as the body of the request moves, it starts anew. 0 means 60 s,
 	// negative means none.
 	HeadTimeout time.Duration
 	// IdleTimeout bounds the time without progress in a body. 0 means 60 s,
-	// negative means none. It is the only one for event streams and upgrades.
+	// negative means none.
 	IdleTimeout time.Duration
+	// StreamIdleTimeout is IdleTimeout for event streams, gRPC and upgrades, which
+	// may be silent for long. It also bounds the wait for their head, instead of
+	// HeadTimeout. 0 means IdleTimeout, but 10 min for a Transport that has none
+	// set; negative means none.
+	StreamIdleTimeout time.Duration
+
+	// Clients bounds what slow clients can take from others. The zero value is
+	// safe.
+	Clients ClientLimits
 
 	// Scheme tells what the client used, "http" or "https". nil means by whether
 	// the request came over TLS.
@@ -184,6 +202,7 @@ const (
 	DefaultWindow      = 4 << 20
 	DefaultRelearn     = 10 * time.Second
 	DefaultTimeout     = 60 * time.Second
+	DefaultStreamIdle  = 10 * time.Minute
 	MaxHotKeys         = hotkeys.Max
 	maxRefreshAhead    = 0.9
 )
@@ -213,6 +232,10 @@ func (o Options) Validate() error {
 	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
 	check(o.HotKeys >= 0 && o.HotKeys <= MaxHotKeys, "HotKeys", o.HotKeys, "from 0 to 10000")
 	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
+	check(o.Cooling <= time.Hour, "Cooling", o.Cooling, "at most 1 h")
+	check(o.MaxCooling == 0 || o.MaxCooling >= cmp.Or(o.Cooling, DefaultCooling) && o.MaxCooling <= 24*time.Hour,
+		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
+	o.Clients.check(check)
 	return errors.Join(append(faults, o.Fleet.Validate())...)
 }
 
@@ -249,7 +272,11 @@ func (o Options) withDefaults() (Options, error) {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.RefreshHits = cmp.Or(o.RefreshHits, 2)
 	o.Relearn = cmp.Or(o.Relearn, DefaultRelearn)
+	o.Cooling = cmp.Or(o.Cooling, DefaultCooling)
+	o.MaxCooling = cmp.Or(o.MaxCooling, max(DefaultMaxCooling, o.Cooling))
 	o.HeadTimeout = cmp.Or(o.HeadTimeout, DefaultTimeout)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultTimeout)
+	o.StreamIdleTimeout = cmp.Or(o.StreamIdleTimeout, o.IdleTimeout)
+	o.Clients = o.Clients.withDefaults()
 	return o, nil
 }

@@ -3,15 +3,18 @@ package weirhttp
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	coalesce "github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -38,13 +41,31 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		h.count.streams.Add(1)
 		defer h.count.streams.Add(-1)
 	}
-	permit, err := c.admit(ctx, limiter)
+	p := &passage{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1}
+	p.client.Start(p.terms(), h.cutter(w, cancel))
+	defer p.client.Close()
+	if p.ahead() {
+		defer p.giveBack()
+		var err error
+		if r, err = p.readAhead(ctx, r); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	if !c.endless {
+		h.press()
+	}
+	ctx, permit, leave, err := c.admit(ctx, limiter)
+	defer leave()
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	p := &passage{ResponseWriter: w, h: h, r: r, c: c, permit: permit, ctx: ctx}
+	p.permit, p.ctx = permit, ctx
 	defer func() { p.permit.Release(limit.Ignored) }()
+	if !c.endless {
+		p.client.Hold(h.crowds)
+	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
@@ -53,8 +74,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	p.final = coalesce.ErrGoexit // of which the handler does not come back
 	defer func() { p.leg.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
-	if limiter == h.o.Streams {
-		wait, late = h.o.IdleTimeout, errIdle
+	if c.endless {
+		wait, late = h.o.StreamIdleTimeout, errIdle
 	}
 	if wait > 0 {
 		p.wait = wait
@@ -65,14 +86,18 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		})
 		defer p.timer.Stop()
 	}
-	if h.o.IdleTimeout > 0 {
+	p.still.Store(int64(h.idleTimeout(c.endless)))
+	if h.o.IdleTimeout > 0 || h.o.StreamIdleTimeout > 0 {
 		p.idle = time.AfterFunc(forever, func() { cancel(errIdle) }) // from the head on
 		defer p.idle.Stop()
 	}
-	if r.Body != nil && r.Body != http.NoBody {
+	if p.uploads(r) {
 		r.Body = upload{r.Body, p}
 	}
 	err = h.protect(p, r)
+	if err == nil && !p.whole() {
+		err = p.client.Err() // which the handler has swallowed
+	}
 	p.permit.Release(outcome(p.status, err))
 	p.end(err)
 }
@@ -87,11 +112,16 @@ type passage struct {
 	permit limit.Permit
 	timer  *time.Timer // bounds the time to the head, nil without
 	wait   time.Duration
-	idle   *time.Timer // bounds the time without progress after it, nil without
-	status int         // of the final answer
-	err    error       // of Fail
-	lost   bool        // the client does not take the answer
+	idle   *time.Timer  // bounds the time without progress after it, nil without
+	still  atomic.Int64 // how long that is, as a Duration: a stream may be found to be one at its head
+	status int          // of the final answer
+	err    error        // of Fail
+	lost   bool         // the client does not take the answer
 	leg    leg
+	client slow.Client
+	took   int64       // memory of the body that was read ahead
+	length int64       // of the answer's body, as declared, -1 without
+	wrote  int64       // of it
 	final  error       // with which the answer has ended
 	headed atomic.Bool // the head has been written
 	// answered: so has it, or the connection was taken over.
@@ -102,7 +132,9 @@ type passage struct {
 func (p *passage) moved() {
 	switch {
 	case p.idle != nil && p.headed.Load():
-		p.idle.Reset(p.h.o.IdleTimeout)
+		if d := time.Duration(p.still.Load()); d > 0 {
+			p.idle.Reset(d)
+		}
 	case p.timer != nil && !p.answered.Load():
 		p.timer.Reset(p.wait) // who is still sending cannot have an answer yet
 	}
@@ -116,9 +148,29 @@ type upload struct {
 }
 
 func (u upload) Read(b []byte) (int, error) {
+	u.p.client.Begin(slow.Up, 0)
 	n, err := u.ReadCloser.Read(b)
+	u.p.client.End(slow.Up, n)
 	u.p.moved()
 	return n, err
+}
+
+// uploads reports whether the body of r comes from the client still.
+func (p *passage) uploads(r *http.Request) bool {
+	switch r.Body.(type) {
+	case nil, *exchange.ReadBody, begunBody:
+		return false
+	}
+	return r.Body != http.NoBody
+}
+
+// terms are what p's client has to keep up. Whether the answer is a stream shows
+// at its head.
+func (p *passage) terms() slow.Terms {
+	if p.c.q.Upgrade || isGRPC(p.r.Header) {
+		return slow.Terms{}
+	}
+	return p.h.o.Clients.terms()
 }
 
 // Unwrap is for http.ResponseController.
@@ -128,6 +180,14 @@ func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 // may have changed something, invalidates before the client can know of it.
 func (p *passage) WriteHeader(status int) {
 	if p.status != 0 || p.err != nil {
+		return
+	}
+	if status == http.StatusSwitchingProtocols && !p.c.q.Upgrade {
+		p.err = errUnasked(status)
+		return
+	}
+	if err := p.client.Err(); err != nil {
+		p.err = err // what the handler says is only what followed from it
 		return
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
@@ -141,6 +201,9 @@ func (p *passage) WriteHeader(status int) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	if isStream(p.Header()) {
+		p.still.Store(int64(p.h.idleTimeout(true)))
+	}
 	if status != http.StatusSwitchingProtocols {
 		p.headed.Store(true)
 		p.moved()
@@ -149,6 +212,9 @@ func (p *passage) WriteHeader(status int) {
 	own.RequestURI = target(p.r) // as it is in the key
 	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
 		p.h.cache.Purge(scheme, p.r.Host, t, false)
+	}
+	if isStream(p.Header()) {
+		p.client.Endless()
 	}
 	if isStream(p.Header()) && !p.c.q.Streams {
 		p.permit = p.h.stream(p.ctx, p.permit)
@@ -160,6 +226,22 @@ func (p *passage) WriteHeader(status int) {
 		return
 	}
 	p.c.writeHead(OutcomePass, status)
+	if n, err := strconv.ParseInt(p.Header().Get("Content-Length"), 10, 64); err == nil {
+		p.length = n
+	}
+	p.written(0)
+}
+
+// written is called before n bytes of the body are written. If they are the last,
+// the origin has done its part: what the client takes its time with is here, and
+// needs no permit. Only of a forwarder is it known that it does nothing after.
+func (p *passage) written(n int) {
+	p.wrote += int64(n)
+	none := p.r.Method == http.MethodHead || p.status == http.StatusNoContent || p.status == http.StatusNotModified
+	if p.h.o.Gateway && (p.wrote == p.length || none) {
+		p.permit.Release(outcome(p.status, nil))
+		p.client.Leave()
+	}
 }
 
 // Write writes a piece of the body.
@@ -168,13 +250,18 @@ func (p *passage) Write(b []byte) (int, error) {
 		return 0, p.err
 	}
 	if p.status == 0 {
-		p.WriteHeader(http.StatusOK)
+		if p.WriteHeader(http.StatusOK); p.err != nil {
+			return 0, p.err
+		}
 	}
 	if p.idle != nil {
 		p.idle.Stop() // the time that the client takes
 		defer p.moved()
 	}
+	p.written(len(b))
+	p.client.Begin(slow.Down, len(b))
 	n, err := p.ResponseWriter.Write(b)
+	p.client.End(slow.Down, n)
 	p.lost = p.lost || isLost(err)
 	return n, err
 }
@@ -184,6 +271,7 @@ func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(p.ResponseWriter).Hijack()
 	if err == nil && p.status == 0 {
 		p.status = http.StatusSwitchingProtocols
+		p.client.Close()
 		p.answered.Store(true)
 		p.leg.head(p.status)
 		p.c.endless = true
@@ -201,8 +289,12 @@ func (p *passage) FlushError() error {
 		return p.err
 	}
 	if p.status == 0 {
-		p.WriteHeader(http.StatusOK)
+		if p.WriteHeader(http.StatusOK); p.err != nil {
+			return p.err
+		}
 	}
+	p.client.Begin(slow.Down, 0)
+	defer p.client.End(slow.Down, 0)
 	return http.NewResponseController(p.ResponseWriter).Flush()
 }
 
@@ -248,7 +340,7 @@ func (p *passage) end(err error) {
 		p.c.noAnswer(err)
 		p.c.fail(err)
 	default:
-		p.c.cutOff(p.status, p.lost)
+		p.c.cutOff(p.status, p.lost || errors.Is(err, ErrSlowClient))
 		p.c.broken(err)
 	}
 }

@@ -1,6 +1,10 @@
 package weirhttp
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/rfc9111"
+)
 
 // A Policy is what a route says beside the origin about what is cached. The zero
 // Policy obeys the origin.
@@ -10,6 +14,11 @@ type Policy struct {
 	// though the origin says nothing, but not though it says no-store, private
 	// or no-cache. 0 obeys the origin.
 	TTL time.Duration
+	// ErrorTTL is the freshness of answers with status 400 and more that is only
+	// TTL's: the smaller of the two holds, and bounds their stale windows too. What
+	// the origin states for such an answer is obeyed instead of TTL. 0 means
+	// DefaultErrorTTL, negative that TTL is not for them.
+	ErrorTTL time.Duration
 	// Force makes TTL hold against no-cache, private and no-store too. What has
 	// Set-Cookie, Vary: * or answered credentials stays unstored.
 	Force bool
@@ -43,4 +52,25 @@ type Policy struct {
 	// Targeted names the fields of RFC 9213 that are obeyed before Cache-Control,
 	// the first that is present and valid wins. nil means CDN-Cache-Control.
 	Targeted []string
+	// Overrides names request fields by which frameworks take another URL, host or
+	// method than those of the request, which are no part of the key. A GET or HEAD
+	// with one is passed on as it is, and neither stored, shared, nor answered from
+	// the store; unless the field is in Vary or IgnoreHeaders. nil means
+	// [DefaultOverrides]; an empty list that is not nil means none. Names are
+	// canonical; "_" counts as "-".
+	//
+	// Other than these, the fields that proxies write into every request
+	// (X-Forwarded-*, but for X-Forwarded-For, X-Scheme, X-Original-Host and their
+	// like) do not keep an answer from being stored: it is kept apart by those that
+	// its request has. Forwarded counts among Overrides when it has a host or proto.
+	Overrides []string
+	// ForwardingDropped says that the next handler drops X-Forwarded-* and
+	// Forwarded, so that they need not be looked at.
+	ForwardingDropped bool
 }
+
+// DefaultErrorTTL is Policy.ErrorTTL where that is 0.
+const DefaultErrorTTL = rfc9111.DefaultErrorTTL
+
+// DefaultOverrides returns Policy.Overrides where that is nil.
+func DefaultOverrides() []string { return rfc9111.Overrides() }

@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
-	"github.com/weir-go/weir/limit"
 )
 
 // refreshRetry is how long after a refresh has begun the next may, if it did
@@ -41,6 +39,9 @@ func (h *Handler) refreshAhead(key responses.Key, r *http.Request, q rfc9111.Req
 // refresh starts a call in the background that brings s up to date, unless one
 // has begun lately. It is for those only who may see s.
 func (h *Handler) refresh(key responses.Key, r *http.Request, q rfc9111.Request, s *responses.Stored, now time.Time) {
+	if f := s.Failing.Load(); f != nil && now.Before(f.Until) {
+		return // the origin is left alone for longer each time
+	}
 	due := s.Refresh.Load()
 	if now.UnixNano() < due || !s.Refresh.CompareAndSwap(due, now.Add(refreshRetry).UnixNano()) {
 		return // the one who moves it makes the call
@@ -63,7 +64,7 @@ func (h *Handler) startRefresh(c *call, prepare func(*flight)) {
 	h.background.Add(1)
 	h.refreshing.Add(1)
 	f = h.newFlightLocked(c, g)
-	f.pinned, f.asks = true, admit.Demand{Priority: limit.Background}
+	f.pinned = true
 	if prepare != nil {
 		prepare(f)
 	}

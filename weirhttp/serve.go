@@ -137,11 +137,7 @@ func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request,
 // body writes the status and the body of s, or the part of it that r asks for.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request, q rfc9111.Request, s *responses.Stored) {
 	if (q.Conditional || q.Range) && s.Status == http.StatusOK {
-		if r.Method == http.MethodHead && r.Header["Range"] != nil {
-			r = r.Clone(r.Context())
-			delete(r.Header, "Range") // RFC 9110 section 14.2: it is for GET only
-		}
-		http.ServeContent(partWriter{w}, r, "", lastModified(s.Header), bytes.NewReader(s.Body))
+		http.ServeContent(partWriter{w}, ranged(r, len(s.Body)), "", lastModified(s.Header), bytes.NewReader(s.Body))
 		return
 	}
 	w.WriteHeader(s.Status)
@@ -182,6 +178,13 @@ func (c *call) serveStored(s *responses.Stored, outcome Outcome) {
 
 // serveStale answers c with what is stored, though it is stale, because of err.
 func (c *call) serveStale(err error) {
+	c.fails(err)
+	c.stay(err)
+}
+
+// stay answers c with what is stored, though it is stale, because of err, which is
+// remembered or need not be.
+func (c *call) stay(err error) {
 	st := c.standing()
 	c.h.count.staleOnError.Add(1)
 	c.h.event(Event{Kind: EventStale, Request: c.r, Err: err})
@@ -203,7 +206,30 @@ func (c *call) serveContent(outcome Outcome, body []byte) {
 	}
 	c.setStatus(outcome)
 	c.report(outcome)
-	http.ServeContent(partWriter{c.w}, c.r, "", lastModified(h), bytes.NewReader(body))
+	http.ServeContent(partWriter{c.w}, ranged(c.r, len(body)), "", lastModified(h), bytes.NewReader(body))
+}
+
+// ranged returns r with a Range that http.ServeContent takes as RFC 9110 has it,
+// for a body of that size: it refuses what is to be ignored, and serves each of
+// thousands of ranges. For other methods than GET there is none (section 14.2).
+func ranged(r *http.Request, size int) *http.Request {
+	lines := r.Header["Range"]
+	if len(lines) == 0 {
+		return r
+	}
+	out := *r
+	out.Header = r.Header.Clone()
+	delete(out.Header, "Range")
+	if r.Method != http.MethodGet {
+		return &out
+	}
+	switch value, ok := rfc9111.Ranges(lines, int64(size)); {
+	case !ok:
+		out.Header["Range"] = []string{"bytes=" + strconv.Itoa(size) + "-"} // behind the end: 416
+	case value != "":
+		out.Header["Range"] = []string{value}
+	}
+	return &out
 }
 
 // A partWriter is for http.ServeContent, which leaves the length of the whole in

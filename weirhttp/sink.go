@@ -63,12 +63,16 @@ func (s *sink) WriteHeader(status int) {
 	switch {
 	case s.status != 0 || s.err != nil:
 		return // as net/http has it, which logs it
-	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+	case status == http.StatusSwitchingProtocols:
+		// A request for another protocol is passed on, and has no sink.
+		s.err = errUnasked(status)
+		return
+	case status >= 100 && status < 200:
 		s.to.early(status, s.header.Clone())
 		return
 	}
 	s.status = status
-	s.fixed = s.header.Clone() // the handler may go on to change its own, for trailers
+	s.fixed = canonicalFields(s.header) // a copy: the handler may go on to change its own, for trailers
 	s.noBody = s.method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 	if n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		s.length = n
@@ -88,9 +92,8 @@ func (s *sink) handOn() {
 	if s.got != nil {
 		s.got.Stop()
 	}
-	if s.idle != nil {
-		s.idle.Reset(s.wait)
-	}
+	s.wait = s.leg.h.idleTimeout(isStream(s.fixed))
+	s.moved()
 	s.to.head(s.status, s.fixed, s.length)
 	if len(s.pending) > 0 {
 		s.hand(s.pending)
@@ -107,7 +110,12 @@ func (s *sink) hand(p []byte) {
 	if err := s.to.data(p); err != nil {
 		s.err = err
 	}
-	if s.idle != nil {
+	s.moved()
+}
+
+// moved notes that there was progress.
+func (s *sink) moved() {
+	if s.idle != nil && s.wait > 0 {
 		s.idle.Reset(s.wait)
 	}
 }

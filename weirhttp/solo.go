@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/internal/stream"
 	"github.com/weir-go/weir/limit"
 )
@@ -21,6 +22,7 @@ type solo struct {
 	sink   *sink
 	sent   time.Time
 	permit limit.Permit
+	client slow.Client
 
 	conditional bool // the call asks whether what is stored holds
 	write       *responses.Write
@@ -40,12 +42,17 @@ func (c *call) solo() {
 	h := c.h
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
-	permit, err := c.admit(ctx, h.o.Limiter)
+	h.press()
+	ctx, permit, leave, err := c.admit(ctx, h.o.Limiter)
+	defer leave()
 	if err != nil {
 		c.fail(err)
 		return
 	}
 	s := &solo{c: c, ctx: ctx, permit: permit}
+	s.client.Start(h.o.Clients.terms(), h.cutter(c.w, cancel))
+	defer s.client.Close()
+	s.client.Hold(h.crowds)
 	defer func() { // for a panic, and runtime.Goexit
 		s.permit.Release(limit.Ignored)
 		if s.copied != nil {
@@ -100,6 +107,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 	s.resp = h.policy.Read(c.r, c.q, status, header, s.sent, now)
 	if isStream(header) {
 		s.resp.Storable, s.resp.Reason = false, "event stream"
+		s.client.Endless()
 		s.permit = h.stream(s.ctx, s.permit)
 		c.endless = true
 	}
@@ -138,15 +146,30 @@ func (s *solo) data(p []byte) error {
 			s.forget() // over the limit
 		}
 	}
-	if _, err := s.c.w.Write(p); err != nil {
+	if s.sink.ended || s.c.h.o.Gateway && s.sink.written == s.sink.length {
+		s.handedOver()
+	}
+	s.client.Begin(slow.Down, len(p))
+	n, err := s.c.w.Write(p)
+	s.client.End(slow.Down, n)
+	if err != nil {
 		return errClient{err}
 	}
 	return nil
 }
 
+// handedOver says that the call has done its part: what the client takes its time
+// with is here, and needs no permit. See passage.written.
+func (s *solo) handedOver() {
+	s.permit.Release(outcome(s.status, nil))
+	s.client.Leave()
+}
+
 func (s *solo) flush() {
 	if !s.instead {
+		s.client.Begin(slow.Down, 0)
 		_ = http.NewResponseController(s.c.w).Flush() // who cannot flush sends at the end
+		s.client.End(slow.Down, 0)
 	}
 }
 
@@ -160,6 +183,9 @@ func (s *solo) forget() {
 // whole.
 func (s *solo) finish(err error) {
 	c := s.c
+	if c.stale != nil && err == nil && !isError(s.status) {
+		c.stale.Recovers()
+	}
 	switch {
 	case s.valid != nil:
 		c.serveStored(s.valid, OutcomeValidated)
@@ -172,7 +198,7 @@ func (s *solo) finish(err error) {
 		c.fail(err)
 		return
 	case err != nil:
-		c.cutOff(s.status, errors.As(s.sink.err, new(errClient))) // which a handler that panics for it hides
+		c.cutOff(s.status, errors.As(s.sink.err, new(errClient)) || errors.Is(err, ErrSlowClient)) // which a handler that panics for it hides
 		if s.copied != nil {
 			s.forget()
 		}

@@ -63,12 +63,30 @@ type Stats struct {
 	// Waited is how long they did, in all.
 	Waited time.Duration `json:"waited_ns"`
 
+	Slow SlowStats `json:"slow"`
+
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that wait for another's call now
 	Streams  int `json:"streams"`   // upgrades and event streams now
 	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.Flights
 
 	Observed ObserveStats `json:"observed"`
+}
+
+// SlowStats are what was done about slow clients (H24). What a Handler that shares
+// its Limiter counts is about its own requests only.
+type SlowStats struct {
+	ReadAhead uint64 `json:"read_ahead"` // request bodies that were read before admission
+	NoMemory  uint64 `json:"no_memory"`  // request bodies that were not, or not whole, as ReadAheadMemory was used up
+
+	CutSending uint64 `json:"cut_sending"` // clients cut because their request body came below MinRate
+	CutReading uint64 `json:"cut_reading"` // clients cut because they read the response below MinRate
+	CutBlocked uint64 `json:"cut_blocked"` // clients cut as the slowest beyond BlockedShare, while others were queued
+
+	// Blocked are the calls that hold permits of Options.Limiter and wait for their
+	// clients now. Of several limiters it is the most. Handlers of a gateway's
+	// upstream have one number.
+	Blocked int `json:"blocked"`
 }
 
 // ObserveStats are what observe mode has found: what would have become of the
@@ -118,6 +136,14 @@ type FleetStats struct {
 	Waits       uint64 `json:"waits"`
 	Pushes      uint64 `json:"pushes"`
 	Resets      uint64 `json:"resets"`
+	// Pending are the purges that the tier has not acknowledged, now. Blocked: one
+	// of them is of everything, or there were too many, so that nothing of the tier
+	// is used. Queued is how many there have been, Replayed how many of them the
+	// tier has acknowledged since.
+	Pending  int    `json:"pending"`
+	Blocked  bool   `json:"blocked"`
+	Queued   uint64 `json:"queued"`
+	Replayed uint64 `json:"replayed"`
 }
 
 func (m *membership) stats() *FleetStats {
@@ -127,6 +153,7 @@ func (m *membership) stats() *FleetStats {
 		Settled: s.Settled, Refused: s.Refused, Extended: s.Extended, LostLeases: s.LostLeases,
 		Writes: s.Writes, TagReads: s.TagReads, Unavailable: s.Unavailable,
 		Waits: s.Waits, Pushes: s.Pushes, Resets: s.Resets,
+		Pending: s.Pending, Blocked: s.Blocked, Queued: s.Queued, Replayed: s.Replayed,
 	}
 	if b, ok := m.o.Tier.(interface{ State() fleet.BreakerState }); ok {
 		out.Open = b.State().Open
@@ -141,6 +168,8 @@ type counters struct {
 	released, left, lagged, door, refused, queued  atomic.Uint64
 	fleetStale, serverErrors, staleOnError         atomic.Uint64
 	missed, unanswered, leftMidway                 atomic.Uint64
+	readAhead, noMemory                            atomic.Uint64
+	cutSending, cutReading, cutBlocked             atomic.Uint64
 	// fleetHits are not among hits, so that either only ever grows for who subtracts
 	// one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -169,6 +198,10 @@ func (h *Handler) Stats() Stats {
 		Door: c.door.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
+	}
+	s.Slow = SlowStats{
+		ReadAhead: c.readAhead.Load(), NoMemory: c.noMemory.Load(), CutSending: c.cutSending.Load(),
+		CutReading: c.cutReading.Load(), CutBlocked: c.cutBlocked.Load(), Blocked: h.blocked(),
 	}
 	h.cache.mu.Lock()
 	s.Flights = h.air.n

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/internal/responses"
 )
 
@@ -152,7 +153,9 @@ func (h *Handler) tellKey(w http.ResponseWriter, key responses.Key) {
 }
 
 // keyText renders key for people; it is not compared.
-func keyText(k responses.Key) string { return k.Scheme + "://" + k.Host + k.Target }
+func keyText(k responses.Key) string {
+	return plain.Line(k.Scheme + "://" + plain.Authority(k.Host) + k.Target)
+}
 
 // quote renders s as a string of RFC 8941: what is not printable ASCII is left
 // out, as such a string has no way to say it.

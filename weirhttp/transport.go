@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/weir-go/weir/internal/exchange"
-	"github.com/weir-go/weir/limit"
 )
 
 // A Transport is for clients of a slow service what a Handler is for the
@@ -40,6 +40,10 @@ func NewTransport(base http.RoundTripper, o Options) (*Transport, error) {
 	if o.Scheme == nil {
 		o.Scheme = func(r *http.Request) string { return r.URL.Scheme }
 	}
+	// A client that reads events has a context of its own, and no proxy in between
+	// that keeps a connection for nothing.
+	o.StreamIdleTimeout = cmp.Or(o.StreamIdleTimeout, o.IdleTimeout, DefaultStreamIdle)
+	o.Clients = noClientLimits
 	h, err := New(sender{base}, o)
 	if err != nil {
 		return nil, err
@@ -93,81 +97,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.resp.Body = &arrived{PipeReader: body, leave: cancel}
 	return a.resp, nil
 }
-
-// upgrade sends a request that asks for another protocol. The answer's body is
-// the connection, which only the transport below can hand out.
-func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
-	h := t.h
-	h.count.requests.Add(1)
-	c := &call{h: h, r: r}
-	c.demand.Priority = limit.PriorityOf(r.Context())
-	permit, err := c.admit(r.Context(), h.o.Streams)
-	if err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		c.unreturned(err)
-		return nil, err
-	}
-	h.count.calls.Add(1)
-	h.count.inFlight.Add(1)
-	l := leg{h: h, apart: true, queued: c.receipt.Queued, info: CallInfo{Request: r}}
-	resp, err := t.base.RoundTrip(l.begin(r))
-	if err != nil {
-		h.count.inFlight.Add(-1)
-		permit.Release(limit.Ignored)
-		c.noAnswer(err)
-		c.unreturned(err)
-		l.end(err)
-		return nil, err
-	}
-	c.became(OutcomePass)
-	l.head(resp.StatusCode)
-	resp.Request = r
-	h.count.streams.Add(1)
-	done := sync.OnceFunc(func() {
-		h.count.streams.Add(-1)
-		h.count.inFlight.Add(-1)
-		permit.Release(limit.Success)
-		l.end(nil)
-	})
-	if rw, ok := resp.Body.(io.ReadWriteCloser); ok {
-		resp.Body = &upgraded{rw, done}
-	} else {
-		resp.Body = &refused{resp.Body, done}
-	}
-	return resp, nil
-}
-
-// unreturned counts that c gets err from the Transport in place of a response.
-func (c *call) unreturned(err error) {
-	switch {
-	case c.r.Context().Err() != nil:
-		c.counts(&c.h.count.left)
-	case errors.Is(err, limit.ErrLimited):
-		c.counts(&c.h.count.refused)
-		c.h.event(Event{Kind: EventRefused, Request: c.r, Err: err})
-	default:
-		c.became(OutcomeFailed)
-	}
-}
-
-// upgraded is a connection that speaks another protocol now, and refused the
-// body of an answer that says no.
-type (
-	upgraded struct {
-		io.ReadWriteCloser
-		done func()
-	}
-	refused struct {
-		io.ReadCloser
-		done func()
-	}
-)
-
-func (u *upgraded) Close() error { defer u.done(); return u.ReadWriteCloser.Close() }
-
-func (u *refused) Close() error { defer u.done(); return u.ReadCloser.Close() }
 
 // received is a client's request as a server would have it.
 func received(r *http.Request, ctx context.Context) *http.Request {
@@ -320,10 +249,16 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 999 {
+		sink.Fail(errUnasked(resp.StatusCode))
+		return
+	}
 	h := w.Header()
 	copyFields(h, resp.Header)
+	declared := make(map[string]bool, len(resp.Trailer))
 	for name := range resp.Trailer {
 		h.Add("Trailer", name)
+		declared[name] = true
 	}
 	if resp.ContentLength >= 0 && h.Get("Content-Length") == "" && !resp.Uncompressed {
 		h.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
@@ -333,6 +268,9 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(resp.StatusCode)
 	flusher := http.NewResponseController(w)
+	if resp.ContentLength != 0 {
+		_ = flusher.Flush() // RoundTrip returns at the head: the body may be long in coming
+	}
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := resp.Body.Read(buf)
@@ -350,6 +288,9 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for name, v := range resp.Trailer {
+		if !declared[name] {
+			name = http.TrailerPrefix + name
+		}
 		h[name] = v
 	}
 }

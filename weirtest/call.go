@@ -18,8 +18,8 @@ type Call[K comparable, V any] struct {
 	l    *Loader[K, V]
 	keys []K
 	ctx  context.Context
-	prev weir.Previous[V]
-	deaf bool // written before the load is known to anybody else
+	prev []weir.Previous[V] // of the keys; none in Load and LoadMany
+	deaf bool               // written before the load is known to anybody else
 
 	open    bool           // guarded by l.mu: it is not held, or not any more
 	gate    chan struct{}  // closed when open turns true
@@ -29,14 +29,24 @@ type Call[K comparable, V any] struct {
 	cause error         // written before done is closed, read only after
 }
 
-// Keys returns the keys of the load: one, or those of a LoadMany in its order.
+// Keys returns the keys of the load: one, or those of a bulk load in its order.
 func (c *Call[K, V]) Keys() []K { return slices.Clone(c.keys) }
 
 // Context returns the context that the load was given.
 func (c *Call[K, V]) Context() context.Context { return c.ctx }
 
-// Previous returns what LoadEntry was told about the previous value.
-func (c *Call[K, V]) Previous() weir.Previous[V] { return c.prev }
+// Previous returns what LoadEntry was told about the previous value, and
+// LoadEntries about that of its first key.
+func (c *Call[K, V]) Previous() weir.Previous[V] { return c.PreviousOf(c.keys[0]) }
+
+// PreviousOf returns what LoadEntry or LoadEntries was told about the previous
+// value of key; nothing for a key that the load is not for.
+func (c *Call[K, V]) PreviousOf(key K) weir.Previous[V] {
+	if i := slices.Index(c.keys, key); i >= 0 && i < len(c.prev) {
+		return c.prev[i]
+	}
+	return weir.Previous[V]{}
+}
 
 // Done is closed when the load returns, panics or exits.
 func (c *Call[K, V]) Done() <-chan struct{} { return c.done }
@@ -60,7 +70,7 @@ func (c *Call[K, V]) Release() { c.release(nil) }
 // Return answers with v.
 func (c *Call[K, V]) Return(v V) { c.release(returns[K](weir.Entry[V]{Value: v})) }
 
-// ReturnEntry answers with e. Load and LoadMany hand on its Value alone.
+// ReturnEntry answers with e. Load and LoadMany return its Value alone.
 func (c *Call[K, V]) ReturnEntry(e weir.Entry[V]) { c.release(returns[K](e)) }
 
 // Fail answers with err.

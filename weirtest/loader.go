@@ -20,8 +20,8 @@ var ErrUnscripted = errors.New("weirtest: no answer for the key")
 const patience = time.Minute
 
 // A Loader is a source that does what a test tells it to. Its methods Load,
-// LoadEntry and LoadMany are what [weir.New] and [weir.Source] take. A load
-// passes three points:
+// LoadEntry, LoadMany and LoadEntries are what [weir.New] and [weir.Source] take.
+// A load passes three points:
 //
 //  1. It begins: it is counted, takes its answer from the script, and is there
 //     for Next and Started.
@@ -58,7 +58,7 @@ func (l *Loader[K, V]) Load(ctx context.Context, key K) (V, error) {
 
 // LoadEntry is a weir.Source.LoadEntry.
 func (l *Loader[K, V]) LoadEntry(ctx context.Context, key K, prev weir.Previous[V]) (weir.Entry[V], error) {
-	c := l.begin(ctx, []K{key}, prev)
+	c := l.begin(ctx, []K{key}, []weir.Previous[V]{prev})
 	defer c.end()
 	if err := c.hold(); err != nil {
 		return weir.Entry[V]{}, err
@@ -66,32 +66,44 @@ func (l *Loader[K, V]) LoadEntry(ctx context.Context, key K, prev weir.Previous[
 	return c.answer(0)
 }
 
-// LoadMany is a weir.Source.LoadMany. Each key takes the answer of its own
-// script. Keys that fail with [weir.ErrNotFound] are left out of the map. If
-// others fail, their errors are joined, and by the rules of LoadMany that is
-// the error of every key that is not in the map. A panic or Goexit of one key
+// LoadMany is a weir.Source.LoadMany. Each key takes an answer of its own from
+// its script. Keys that fail with [weir.ErrNotFound] are left out of the map. If
+// others fail, their errors are a [weir.KeyErrors]. A panic or Goexit of one key
 // is that of the call.
 func (l *Loader[K, V]) LoadMany(ctx context.Context, keys []K) (map[K]V, error) {
-	c := l.begin(ctx, slices.Clone(keys), weir.Previous[V]{})
+	entries, err := l.LoadEntries(ctx, keys, nil)
+	if entries == nil {
+		return nil, err
+	}
+	values := make(map[K]V, len(entries))
+	for key, e := range entries {
+		values[key] = e.Value
+	}
+	return values, err
+}
+
+// LoadEntries is a weir.Source.LoadEntries, by the rules of LoadMany.
+func (l *Loader[K, V]) LoadEntries(ctx context.Context, keys []K, prev []weir.Previous[V]) (map[K]weir.Entry[V], error) {
+	c := l.begin(ctx, slices.Clone(keys), slices.Clone(prev))
 	defer c.end()
 	if err := c.hold(); err != nil {
 		return nil, err
 	}
-	values := make(map[K]V, len(keys))
-	var failed []error
+	entries := make(map[K]weir.Entry[V], len(keys))
+	failed := make(weir.KeyErrors[K])
 	for i, key := range c.keys {
 		e, err := c.answer(i)
 		switch {
 		case err == nil:
-			values[key] = e.Value
-		case !errors.Is(err, weir.ErrNotFound):
-			failed = append(failed, err)
+			entries[key] = e
+		case err != weir.ErrNotFound:
+			failed[key] = err
 		}
 	}
-	if len(failed) == 1 {
-		return values, failed[0]
+	if len(failed) == 0 {
+		return entries, nil
 	}
-	return values, errors.Join(failed...)
+	return entries, failed
 }
 
 // Block makes loads of the keys wait, those that begin from now on, until they
@@ -214,7 +226,7 @@ func (l *Loader[K, V]) Calls() []*Call[K, V] {
 }
 
 // begin enters a load.
-func (l *Loader[K, V]) begin(ctx context.Context, keys []K, prev weir.Previous[V]) *Call[K, V] {
+func (l *Loader[K, V]) begin(ctx context.Context, keys []K, prev []weir.Previous[V]) *Call[K, V] {
 	c := &Call[K, V]{
 		l: l, keys: keys, ctx: ctx, prev: prev,
 		gate: make(chan struct{}), done: make(chan struct{}),

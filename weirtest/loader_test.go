@@ -465,14 +465,45 @@ func TestLoadManyLeavesOutWhatIsNotFound(t *testing.T) {
 	}
 }
 
-func TestLoadManyJoinsErrors(t *testing.T) {
+// Each key that fails has an error of its own, so that none is taken for
+// another's.
+func TestLoadManyNamesTheKeysThatFailed(t *testing.T) {
 	var l weirtest.Loader[string, int]
 	l.On("a").Fail(errDown)
 	l.On("b").Fail(errGone)
 	l.On("c").Return(3)
-	m, err := l.LoadMany(t.Context(), []string{"a", "b", "c"})
-	if !maps.Equal(m, map[string]int{"c": 3}) || !errors.Is(err, errDown) || !errors.Is(err, errGone) {
-		t.Errorf("LoadMany = %v, %v; want c = 3 and both errors", m, err)
+	l.On("d").Fail(weir.ErrNotFound)
+	m, err := l.LoadMany(t.Context(), []string{"a", "b", "c", "d"})
+	own, ok := err.(weir.KeyErrors[string])
+	if !maps.Equal(m, map[string]int{"c": 3}) || !ok || len(own) != 2 || own["a"] != errDown || own["b"] != errGone {
+		t.Errorf("LoadMany = %v, %v; want c = 3, and the errors of a and b", m, err)
+	}
+}
+
+// LoadEntries hands on whole entries, and keeps what it was told about each key.
+func TestLoadEntries(t *testing.T) {
+	var l weirtest.Loader[string, int]
+	l.On("a").ReturnEntry(weir.Entry[int]{Value: 1, Version: "v1", Tags: []string{"t"}})
+	l.On("b").Return(2)
+	l.On("c").Fail(errDown)
+	g := newGuard(t, weir.Source[string, int]{LoadEntries: l.LoadEntries}, weir.Options{TTL: time.Hour})
+	for range 2 {
+		r := g.GetMany(t.Context(), []string{"a", "b", "c"})
+		if r["a"].Value != 1 || r["b"].Value != 2 || r["c"].Err != errDown {
+			t.Fatalf("GetMany = %+v; want 1, 2 and %v", r, errDown)
+		}
+		g.Expire(t.Context(), "a", "b")
+	}
+	c := l.Calls()[1]
+	if a, b, none := c.PreviousOf("a"), c.PreviousOf("b"), c.PreviousOf("c"); a.Version != "v1" || !b.OK || b.Value != 2 || none.OK || c.PreviousOf("x").OK {
+		t.Errorf("previous values %+v, %+v, %+v; want v1, 2 and none", a, b, none)
+	}
+	if c.Previous() != c.PreviousOf("a") {
+		t.Errorf("Previous = %+v; want that of the first key", c.Previous())
+	}
+	g.InvalidateTags(t.Context(), "t")
+	if _, ok := g.Peek("a"); ok {
+		t.Error("Peek(a) = a value; want its tag to have removed it")
 	}
 }
 

@@ -47,7 +47,7 @@ func (l *Loader[K, V]) OnAny() *Script[K, V] {
 // Return answers with v.
 func (s *Script[K, V]) Return(v V) *Script[K, V] { return s.add(returns[K](weir.Entry[V]{Value: v})) }
 
-// ReturnEntry answers with e. Load and LoadMany hand on its Value alone.
+// ReturnEntry answers with e. Load and LoadMany return its Value alone.
 func (s *Script[K, V]) ReturnEntry(e weir.Entry[V]) *Script[K, V] { return s.add(returns[K](e)) }
 
 // Fail answers with err, such as weir.ErrNotFound.

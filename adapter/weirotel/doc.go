@@ -58,8 +58,9 @@ weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes, weir.abando
 weir.stale_on_error, weir.running; of Guards weir.not_found, weir.timeouts,
 weir.panics, weir.superseded, weir.skipped, weir.entries, weir.flights,
 weir.refreshing, weir.stuck and weir.calls; of routes weir.requests, weir.missed,
-weir.unanswered, weir.left, weir.left_midway, weir.lagged, weir.waiting and
-weir.streams. What is of the kind fleet is among hit and stale too.
+weir.unanswered, weir.left, weir.left_midway, weir.lagged, weir.waiting,
+weir.streams, weir.slow_clients_cut by weir.reason, and weir.read_ahead by weir.kind. What is of
+the kind fleet is among hit and stale too.
 
 Of limiters, by weir.limit, which is the upstream, the limiter's own name or the
 Guard's: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,7 +243,13 @@ func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 	mux.HandleFunc("/copy", func(w http.ResponseWriter, _ *http.Request) {
 		http.ServeContent(w, &http.Request{Method: "GET"}, "x", time.Time{}, strings.NewReader("hello"))
 	})
-	server := httptest.NewServer(r.Middleware(mux, "all"))
+	m := r.Middleware(mux, "all")
+	var answering sync.WaitGroup // a client has a hijacked answer before the handler has returned
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.Add(1)
+		defer answering.Done()
+		m.ServeHTTP(w, r)
+	}))
 	defer server.Close()
 	for path, want := range map[string]int{"/flush": 200, "/deadline": 200, "/hijack": 200, "/copy": 200} {
 		resp, err := http.Get(server.URL + path)
@@ -255,6 +262,7 @@ func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 			t.Errorf("GET %s = %d; want %d", path, resp.StatusCode, want)
 		}
 	}
+	answering.Wait()
 	if got := strings.Join(series(r.collect()["http.server.request.duration"]), "\n"); !strings.Contains(got, "status_code=101") {
 		t.Errorf("%s\nwant one hijacked, 101", got)
 	}

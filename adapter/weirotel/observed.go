@@ -103,6 +103,18 @@ var readings = []reading{
 	ofRoute("weir.left", "{request}", "Clients that went away before their answer.", func(s weirhttp.Stats) uint64 { return s.Left }),
 	ofRoute("weir.left_midway", "{request}", "Clients that went away in the middle of their answer.", func(s weirhttp.Stats) uint64 { return s.LeftMidway }),
 	ofRoute("weir.lagged", "{request}", "Readers that fell behind the window.", func(s weirhttp.Stats) uint64 { return s.Lagged }),
+	{
+		name: "weir.slow_clients_cut", unit: "{request}", text: "Clients that were cut for being too slow.", key: reasonKey,
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("sending", s.Slow.CutSending), of("reading", s.Slow.CutReading), of("blocked", s.Slow.CutBlocked)}
+		},
+	},
+	{
+		name: "weir.read_ahead", unit: "{request}", text: "Request bodies that were read before admission, or not for lack of memory.", key: kindKey,
+		route: func(s weirhttp.Stats) []point {
+			return []point{of("read", s.Slow.ReadAhead), of("no_memory", s.Slow.NoMemory)}
+		},
+	},
 	ofRoute("weir.waiting", "{request}", "Requests that wait for another's call.", func(s weirhttp.Stats) int { return s.Waiting }),
 	ofRoute("weir.streams", "{request}", "Upgrades and event streams.", func(s weirhttp.Stats) int { return s.Streams }),
 }

@@ -64,7 +64,7 @@ func (s sink) cache(st weirhttp.CacheStats) {
 	put(s, cachePurges, st.Purged)
 	put(s, cacheTooBig, st.TooBig)
 	if f := st.Fleet; f != nil {
-		s.fleet(fleetStats{f.Open, f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets})
+		s.fleet(fleetStats{f.Open, f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets, f.Queued, f.Replayed, f.Pending, f.Blocked})
 	}
 }
 
@@ -73,12 +73,15 @@ type fleetStats struct {
 	open                                           bool
 	fresh, granted, held, cooling                  uint64
 	unavailable, lostLeases, waits, pushes, resets uint64
+	queued, replayed                               uint64
+	pending                                        int
+	blocked                                        bool
 }
 
 // guardFleet tells what a Guard asks of its fleet, if it is in one and has.
 func (s sink) guardFleet(name string, f weir.FleetStats) {
 	if f != (weir.FleetStats{}) {
-		s.fleet(fleetStats{f.Open, f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets}, guardKey.String(name))
+		s.fleet(fleetStats{f.Open, f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets, f.Queued, f.Replayed, f.Pending, f.Blocked}, guardKey.String(name))
 	}
 }
 
@@ -93,6 +96,10 @@ func (s sink) fleet(f fleetStats, of ...attribute.KeyValue) {
 	put(s, fleetWaits, f.waits, of...)
 	put(s, fleetPushes, f.pushes, of...)
 	put(s, fleetResets, f.resets, of...)
+	put(s, fleetPending, f.pending, of...)
+	putBool(s, fleetBlocked, f.blocked, of...)
+	put(s, fleetQueued, f.queued, of...)
+	put(s, fleetReplayed, f.replayed, of...)
 }
 
 // names are those that a collection has used for a limiter, each once.

@@ -79,6 +79,10 @@ var (
 	fleetWaits       = declare(counts, "weir.fleet.waits", "{wait}", "Waits for another instance's answer.")
 	fleetPushes      = declare(counts, "weir.fleet.pushes", "{push}", "Changes that the tier has told of.")
 	fleetResets      = declare(counts, "weir.fleet.resets", "{reset}", "How often some changes may have been missed.")
+	fleetPending     = declare(state, "weir.fleet.pending_invalidations", "{invalidation}", "Invalidations that the tier has not acknowledged. What they touch is not taken from it.")
+	fleetBlocked     = declare(state, "weir.fleet.reads_blocked", "1", "1 while an invalidation of everything is pending, so that nothing is taken from the tier, else 0.")
+	fleetQueued      = declare(counts, "weir.fleet.queued_invalidations", "{invalidation}", "Invalidations that the tier did not acknowledge at first.")
+	fleetReplayed    = declare(counts, "weir.fleet.replayed_invalidations", "{invalidation}", "Of these, those that it has acknowledged since.")
 )
 
 // instrument makes that of m.

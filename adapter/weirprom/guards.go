@@ -34,6 +34,7 @@ func (s sink) guard(g guard) {
 		putBool(s, fleetOpen, f.Open, name)
 		s.fleet(name, fleetStats{
 			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
+			f.Queued, f.Replayed, f.Pending, f.Blocked,
 		})
 	}
 }
@@ -42,6 +43,9 @@ func (s sink) guard(g guard) {
 type fleetStats struct {
 	fresh, granted, held, cooling                  uint64
 	unavailable, lostLeases, waits, pushes, resets uint64
+	queued, replayed                               uint64
+	pending                                        int
+	blocked                                        bool
 }
 
 func (s sink) fleet(guard string, f fleetStats) {
@@ -54,4 +58,8 @@ func (s sink) fleet(guard string, f fleetStats) {
 	put(s, fleetWaits, f.waits, guard)
 	put(s, fleetPushes, f.pushes, guard)
 	put(s, fleetResets, f.resets, guard)
+	put(s, fleetPending, f.pending, guard)
+	putBool(s, fleetBlocked, f.blocked, guard)
+	put(s, fleetQueued, f.queued, guard)
+	put(s, fleetReplayed, f.replayed, guard)
 }

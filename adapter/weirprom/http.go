@@ -35,6 +35,11 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpLeft, st.Left, name)
 	put(s, httpLeftMidway, st.LeftMidway, name)
 	put(s, httpLagged, st.Lagged, name)
+	put(s, httpReadAhead, st.Slow.ReadAhead, name, "read")
+	put(s, httpReadAhead, st.Slow.NoMemory, name, "no_memory")
+	put(s, httpSlowClients, st.Slow.CutSending, name, "sending")
+	put(s, httpSlowClients, st.Slow.CutReading, name, "reading")
+	put(s, httpSlowClients, st.Slow.CutBlocked, name, "blocked")
 	put(s, httpInFlight, st.InFlight, name)
 	put(s, httpWaiting, st.Waiting, name)
 	put(s, httpStreams, st.Streams, name)
@@ -85,6 +90,7 @@ func (s sink) cache(st weirhttp.CacheStats) {
 		putBool(s, fleetOpen, f.Open, "")
 		s.fleet("", fleetStats{
 			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
+			f.Queued, f.Replayed, f.Pending, f.Blocked,
 		})
 	}
 }

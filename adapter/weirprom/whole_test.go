@@ -54,6 +54,8 @@ weir_http_unanswered_total route
 weir_http_left_total route
 weir_http_left_midway_total route
 weir_http_lagged_total route
+weir_http_read_ahead_total route kind=read|no_memory
+weir_http_slow_clients_cut_total route reason=sending|reading|blocked
 weir_http_in_flight route
 weir_http_waiting route
 weir_http_streams route
@@ -91,6 +93,10 @@ weir_fleet_lost_leases_total guard
 weir_fleet_waits_total guard
 weir_fleet_pushes_total guard
 weir_fleet_resets_total guard
+weir_fleet_pending_invalidations guard
+weir_fleet_reads_blocked guard
+weir_fleet_queued_invalidations_total guard
+weir_fleet_replayed_invalidations_total guard
 `
 
 // A promise is a line of the contract.
@@ -423,7 +429,7 @@ func TestC8_FailuresOfARouteByKind(t *testing.T) {
 		default:
 			w.Header().Set("Cache-Control", "max-age=0, stale-if-error=60")
 		}
-	}), weirhttp.Options{})
+	}), weirhttp.Options{Cooling: -1}) // each failure is a call
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,12 +67,16 @@ func runSingle(t *testing.T, engine, path string) {
 		return fleettest.Fixture{
 			Instance: func() fleet.Tier { return e.instance(t) },
 			Hang:     s.Pause, Unhang: s.Resume, Stop: s.Kill, Start: s.Restart,
-			CutOff:   func(t fleet.Tier) { e.proxy(t).cutOff() },
-			Mend:     func(t fleet.Tier) { e.proxy(t).mend() },
-			Deafen:   func(t fleet.Tier) { e.proxy(t).deaf.Store(true) },
-			Commands: e.commands,
-			Deadline: deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
-			Must: rowsBut("MasterFailsOver", "ClientClockWrong"), Report: report(t, engine),
+			CutOff:    func(t fleet.Tier) { e.proxy(t).cutOff() },
+			Mend:      func(t fleet.Tier) { e.proxy(t).mend() },
+			Deafen:    func(t fleet.Tier) { e.proxy(t).deaf.Store(true) },
+			Restore:   func(lost func()) { restore(t, []*redistest.Server{s}, lost) },
+			StepClock: func(d time.Duration) { stepClock(t, []*redistest.Server{s}, d) },
+			Foreign:   func(k fleet.Key) { foreign(nil, k, func(c ...string) { s.Do(c...) }) },
+			Evict:     func() { evict([]*redistest.Server{s}) },
+			Commands:  e.commands,
+			Deadline:  deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
+			Must: rowsBut("MasterFailsOver", "ClientClockWrong", "FailoverLosesWrites"), Report: report(t, engine),
 		}
 	})
 }
@@ -116,8 +120,21 @@ func TestFleetOnACluster(t *testing.T) {
 			Stop:     func() { each(c.All(), (*redistest.Server).Kill) },
 			Start:    func() { each(c.All(), (*redistest.Server).Restart); c.AwaitOK() },
 			Failover: c.Failover,
-			Deadline: deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
-			Must:   rowsBut("WakeUpLost", "InstanceCutOff", "ClientClockWrong"),
+			FailoverLosing: func(lost func()) {
+				for i, r := range c.Replicas { // they are cut off from their masters
+					r.Do("CONFIG", "SET", "masterauth", "none-of-its")
+					c.Masters[i].Do("CLIENT", "KILL", "TYPE", "replica")
+				}
+				lost()
+				were := append([]*redistest.Server{}, c.Replicas...)
+				c.Failover()
+				each(were, func(s *redistest.Server) { s.Do("CONFIG", "SET", "masterauth", "") })
+			},
+			Restore:   func(lost func()) { restore(t, c.Masters, lost) },
+			StepClock: func(d time.Duration) { stepClock(t, c.Masters, d) },
+			Evict:     func() { evict(c.Masters) },
+			Deadline:  deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
+			Must:   rowsBut("WakeUpLost", "InstanceCutOff", "ClientClockWrong", "WriteDuringAPartition", "ForeignValue"),
 			Report: report(t, "cluster"),
 		}
 	})

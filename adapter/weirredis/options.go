@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -98,11 +99,12 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	var f faults
 	f.check(len(o.Addresses) > 0, "Addresses", o.Addresses, "at least one")
-	f.check(len(o.Addresses) < 2 || o.Cluster || o.Sentinel != nil, "Addresses", o.Addresses,
+	f.check(len(o.Addresses) < 2 || o.Cluster || o.Sentinel != nil, "Addresses", len(o.Addresses),
 		"one, unless Cluster or Sentinel is set")
 	for i, a := range o.Addresses {
 		host, port, err := net.SplitHostPort(a)
-		f.check(err == nil && host != "" && port != "", fmt.Sprintf("Addresses[%d]", i), a, "host:port")
+		f.check(err == nil && host != "" && port != "" && !strings.Contains(host, "@"), fmt.Sprintf("Addresses[%d]", i), a[strings.LastIndexByte(a, '@')+1:],
+			"host:port; Username and Password have fields of their own")
 	}
 	f.check(!o.Cluster || o.Sentinel == nil, "Cluster", o.Cluster, "false, as Sentinel is set")
 	if o.Sentinel != nil {

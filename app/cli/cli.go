@@ -1,23 +1,52 @@
 // Package cli is the command line of weir: its commands and their flags.
 package cli
 
-import "github.com/weir-go/weir/app/command"
+import (
+	"fmt"
+	"maps"
+	"runtime"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/internal/build"
+)
 
 // grammar is the command line's, for kong.
 type grammar struct {
+	Version kong.VersionFlag `help:"Print the version."`
+
 	Demo   demoCmd   `cmd:"" help:"Show what Weir does: real work under load, one level of protection after another."`
 	Proxy  proxyCmd  `cmd:"" help:"Stand before a slow HTTP service and keep it alive: coalescing, cache, limits."`
 	Worker workerCmd `cmd:"" help:"Make the jobs that a proxy has accepted, apart from it."`
 	Jobs   jobsCmd   `cmd:"" help:"Look after jobs: list, show, retry, cancel, drop."`
+
+	VersionCmd versionCmd `cmd:"" name:"version" help:"Print the version."`
+}
+
+// version is what weir --version prints.
+func version() string {
+	return fmt.Sprintf("weir %s (%s, %s/%s)", build.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// versionCmd is weir version.
+type versionCmd struct{}
+
+// Run is the command.
+func (versionCmd) Run(r *command.Run) error {
+	_, err := fmt.Fprintln(r.Stdout, version())
+	return err
 }
 
 // Main runs one command line and returns its exit code. Nothing that it
 // started outlives it.
 func Main(e command.Env) int {
+	vars := maps.Clone(bounds)
+	vars["version"] = version()
 	return command.Main(e, command.Program{
 		Name:    "weir",
 		About:   "Weir keeps expensive calls alive under high load.",
 		Grammar: &grammar{},
-		Vars:    bounds,
+		Vars:    vars,
 	})
 }

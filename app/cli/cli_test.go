@@ -124,8 +124,8 @@ func TestWrongUsage(t *testing.T) {
 		{"too many clients", "demo --clients 10001", []string{"weir demo: --clients=10001: want a whole number, 1 to 10000"}},
 		{"no keys", "demo --keys 0", []string{"weir demo: --keys=0: want a whole number, 1 to 4096"}},
 		{"fewer rows than keys", "demo --rows 1000 --keys 1001", []string{"weir demo: --rows=1000: want at least one for each of the 1001 keys"}},
-		{"no URL", "demo --postgres me:s3cret@db", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
-		{"empty URL", "demo --postgres=", []string{"weir demo: --postgres: want postgres://user:password@host:port/database"}},
+		{"no URL", "demo --postgres me:s3cret@db", []string{"weir demo: --postgres: want postgres://host:port/database, with user:password@ before the host where it asks"}},
+		{"empty URL", "demo --postgres=", []string{"weir demo: --postgres: want postgres://host:port/database, with user:password@ before the host where it asks"}},
 		{"console off loopback", "demo --admin 0.0.0.0:9090", []string{"weir demo: --admin=0.0.0.0:9090: want an address on loopback such as 127.0.0.1:9090: the console of a demo asks nobody for a token"}},
 		{"console on every address", "demo --admin :9090", []string{"weir demo: --admin=:9090: want an address on loopback"}},
 		{"console at a name", "demo --admin db.example:80", []string{"weir demo: --admin=db.example:80: want an address on loopback"}},
@@ -137,7 +137,7 @@ func TestWrongUsage(t *testing.T) {
 			"weir demo: --clients=-1: want a whole number, 1 to 10000",
 			"weir demo: --keys=4k: want a whole number, 1 to 4096",
 			"weir demo: --rows=10: want a whole number, 1000 to 100000000",
-			"weir demo: --postgres: want postgres://user:password@host:port/database",
+			"weir demo: --postgres: want postgres://host:port/database, with user:password@ before the host where it asks",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

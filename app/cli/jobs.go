@@ -26,6 +26,7 @@ type jobsCmd struct {
 	Retry  jobsRetryCmd  `cmd:"" help:"Queue jobs again that failed, died or were cancelled."`
 	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no attempt starts any more, and no result is kept."`
 	Drop   jobsDropCmd   `cmd:"" help:"Forget jobs that are over."`
+	Repair jobsRepairCmd `cmd:"" help:"Recover the jobs in a folder whose files are damaged."`
 }
 
 // Help is the longer part of weir jobs --help.
@@ -58,7 +59,10 @@ type jobsRun struct {
 // notes what is wrong with the command's own.
 func (c *jobsCmd) run(r *command.Run, name string, more func(*command.Faults), do func(jobsRun) error) error {
 	var f command.Faults
-	place := c.place(r.Getenv, &f)
+	var place jobsPlace
+	if err := r.Await(func() { place = c.place(r.Getenv, &f) }); err != nil {
+		return err
+	}
 	more(&f)
 	if len(f) > 0 {
 		return &command.UsageError{Command: "weir jobs " + name, Faults: f}

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/figures"
 	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -122,7 +123,7 @@ func (c *jobsActFlags) actOnAll(r jobsRun, v jobsctl.Verb, in []jobs.State) erro
 				n++
 			}
 		}
-		fmt.Fprintf(w, "%s: %s", some(n, in, c.Queue), v.Past())
+		fmt.Fprintf(w, "%s: %s", plain.Line(some(n, in, c.Queue)), v.Past())
 		if left := len(outcomes) - n; left > 0 {
 			fmt.Fprintf(w, ", %s not", figures.Count(int64(left)))
 		}
@@ -146,7 +147,7 @@ func (c *jobsActFlags) tell(r jobsRun, outcomes []jobsctl.Outcome, people func(i
 func eachOutcome(w io.Writer, outcomes []jobsctl.Outcome) {
 	for _, o := range outcomes {
 		if o.Did != "" {
-			fmt.Fprintf(w, "%s  %s  %s\n", o.ID, figures.OneLine(o.Queue), o.Did)
+			fmt.Fprintf(w, "%s  %s  %s\n", plain.Line(o.ID), plain.Line(o.Queue), o.Did)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -84,10 +85,10 @@ func (c *jobsShowCmd) follow(r jobsRun, j jobs.Status) (jobs.Status, error) {
 	}
 	return jobsctl.Watch(r.Context, r, j, func(now jobs.Status, err error) {
 		if err != nil {
-			fmt.Fprintf(r.Stderr, "%s: no answer, asking again\n", now.ID)
+			fmt.Fprintf(r.Stderr, "%s: no answer, asking again\n", plain.Line(now.ID))
 			return
 		}
-		fmt.Fprintf(r.Stderr, "%s: %s\n", now.ID, jobsctl.Style{}.Moment(now))
+		fmt.Fprintf(r.Stderr, "%s: %s\n", plain.Line(now.ID), jobsctl.Style{}.Moment(now))
 	})
 }
 
@@ -97,7 +98,7 @@ func (c *jobsShowCmd) draw(r jobsRun, j jobs.Status) (jobs.Status, error) {
 	now, silent := j, false // guarded by mu
 	progress := r.Progress()
 	defer progress.Close()
-	progress.Start(j.ID[:8], func() string {
+	progress.Start(j.ID[:min(8, len(j.ID))], func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		text := jobsctl.Style{}.Moment(now)

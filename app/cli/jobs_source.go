@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/internal/bounded"
 )
 
 // jobsEnv begins the variables of the flags of weir jobs.
@@ -121,12 +121,12 @@ func secret(flag, name string, f *command.Faults) string {
 	if name == "" {
 		return ""
 	}
-	text, err := os.ReadFile(name)
+	text, err := bounded.File(name, maxSecret+2) // with the end of the line
 	text = bytes.TrimRight(text, "\r\n")
 	switch {
-	case err != nil:
+	case err != nil && !errors.As(err, new(*bounded.SizeError)):
 		*f = append(*f, fmt.Errorf("--%s: %w", flag, err))
-	case len(text) == 0 || len(text) > maxSecret || bytes.ContainsAny(text, "\r\n"):
+	case err != nil || len(text) == 0 || len(text) > maxSecret || bytes.ContainsAny(text, "\r\n"):
 		*f = append(*f, fmt.Errorf("--%s=%s: want a file with one line, of 1 to %d bytes", flag, name, maxSecret))
 	}
 	return string(text)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -88,30 +87,6 @@ func (proxyRunCmd) Run(r *command.Run, c *proxyCmd) error {
 		return configurationError(bad.Err)
 	}
 	return err
-}
-
-// proxyCheckCmd is weir proxy check.
-type proxyCheckCmd struct{}
-
-// Help is the longer part of weir proxy check --help.
-func (proxyCheckCmd) Help() string {
-	return `Reads a configuration as weir proxy would, with the same flags and variables, and tells everything that is wrong with it at once, or what it would do. Nothing is started, and no port is opened.
-
-Exit code: 0 the configuration is good; 2 it is not.`
-}
-
-// Run is the command. The flags are those of weir proxy.
-func (proxyCheckCmd) Run(r *command.Run, c *proxyCmd) error {
-	s, err := c.load()
-	if err != nil {
-		return configurationError(err)
-	}
-	for _, w := range s.Warnings {
-		fmt.Fprintf(r.Stderr, "weir proxy check: warning: %s\n", w)
-	}
-	fmt.Fprintf(r.Stdout, "OK: %s\n", c.name(r.Getenv))
-	proxy.Summary(r.Stdout, s, nil)
-	return nil
 }
 
 // configurationError has all faults of a configuration told, and the exit code

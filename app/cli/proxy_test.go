@@ -92,7 +92,7 @@ func TestProxyFaultsAreToldAllAtOnceAndInPlace(t *testing.T) {
 
 func TestProxyWithoutAnUpstreamSaysWhatIsMissing(t *testing.T) {
 	s := newSession()
-	if code := s.run("proxy"); code != command.ExitUsage || !strings.Contains(s.stderr.String(), "upstream") || !strings.Contains(s.stderr.String(), "--help") {
+	if code := s.run("proxy"); code != command.ExitUsage || !strings.Contains(s.stderr.String(), "upstream") || !strings.Contains(s.stderr.String(), "docs/reference/proxy-configuration.md") {
 		t.Errorf("exit code %d, stderr %q; want %d, what is missing, and where the help is", code, s.stderr.String(), command.ExitUsage)
 	}
 }

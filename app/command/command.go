@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // The exit codes.
@@ -83,6 +85,8 @@ func Main(e Env, p Program) int {
 	if err != nil {
 		panic(fmt.Sprintf("command: the grammar is wrong: %v", err))
 	}
+	log.SetFlags(0)
+	log.SetOutput(strays{e, p.Name})
 	line, err := parser.Parse(e.Args)
 	if helped {
 		return ExitOK
@@ -111,6 +115,23 @@ func (r *Run) Leaves(what string) { r.end.leaves(what) }
 // like any other signal. Several that have not been taken are one.
 func (r *Run) Hangups() <-chan struct{} { return r.end.catchHangups() }
 
+// Await calls f, and waits for it until the first signal: then it returns
+// [ErrInterrupted], and f goes on by itself. It is for what cannot be interrupted but
+// ends soon anyway, such as reading a file that may be a FIFO.
+func (r *Run) Await(f func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-r.Context.Done():
+		return context.Cause(r.Context)
+	}
+}
+
 // Progress returns a Progress on standard error.
 func (r *Run) Progress() *terminal.Progress {
 	return terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
@@ -129,8 +150,8 @@ func (e Env) fail(program string, err error) int {
 		return ExitUsage
 	}
 	if c, ok := errors.AsType[*ConfigError](err); ok {
-		fmt.Fprint(e.Stderr, c.Text)
-		fmt.Fprintf(e.Stderr, "Run \"%s --help\" for the flags.\n", c.Command)
+		fmt.Fprint(e.Stderr, plain.Text(c.Text))
+		fmt.Fprintf(e.Stderr, "Every setting: %s\n", reference)
 		return ExitUsage
 	}
 	for _, fault := range lines(err) {
@@ -139,8 +160,23 @@ func (e Env) fail(program string, err error) int {
 	return ExitFailed
 }
 
+// maxStray is how many bytes of one message of a library are shown.
+const maxStray = 1 << 10
+
+// strays shows what the standard library says by itself, such as net/http about a
+// connection, as any other line of the program.
+type strays struct {
+	Env
+	program string
+}
+
+func (s strays) Write(p []byte) (int, error) {
+	s.complain(s.program, errors.New(plain.Bounded(strings.TrimSpace(string(p)), maxStray)))
+	return len(p), nil
+}
+
 func (e Env) complain(who string, err error) {
-	fmt.Fprintf(e.Stderr, "%s: %s\n", who, strings.ReplaceAll(err.Error(), "\n", "; "))
+	fmt.Fprintf(e.Stderr, "%s: %s\n", who, plain.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 }
 
 // lines takes joined errors apart. Of those that say that the program was
@@ -175,6 +211,9 @@ type UsageError struct {
 }
 
 func (e *UsageError) Error() string { return errors.Join(e.Faults...).Error() }
+
+// reference is where the settings of a configuration are explained.
+const reference = "https://github.com/weir-go/weir/blob/main/docs/reference/proxy-configuration.md"
 
 // A ConfigError is a configuration that cannot be used: exit code 2, as the
 // command line and its files are one to who has to put them right.

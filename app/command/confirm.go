@@ -5,10 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/internal/plain"
 )
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 1024
 
 // ErrDeclined is what Confirm returns where the answer was not yes.
 var ErrDeclined = errors.New("nothing was done")
@@ -19,12 +24,12 @@ func (r *Run) Confirm(question, otherwise string) error {
 	if r.Stdin == nil || !terminal.Reads(r.Stdin) {
 		return fmt.Errorf("%s %s; %w", question, otherwise, ErrDeclined)
 	}
-	fmt.Fprintf(r.Stderr, "%s [y/N] ", question)
+	fmt.Fprintf(r.Stderr, "%s [y/N] ", plain.Line(question))
 	answer := make(chan string, 1)
 	// A read of a terminal cannot be broken off: after an interrupt it ends with
 	// the process.
 	go func() {
-		line, _ := bufio.NewReader(r.Stdin).ReadString('\n')
+		line, _ := bufio.NewReader(io.LimitReader(r.Stdin, maxAnswer)).ReadString('\n')
 		answer <- line
 	}()
 	select {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -15,6 +16,9 @@ import (
 )
 
 const (
+	// maxAnswer bounds an answer, in bytes; a row has some hundred.
+	maxAnswer = 1 << 20
+
 	// RequestTimeout is how long a client waits for an answer. A request that
 	// takes longer has failed.
 	RequestTimeout = 30 * time.Second
@@ -79,7 +83,7 @@ func (c *clients) ask(ctx context.Context, number int) error {
 	}
 	defer resp.Body.Close()
 	me.body.Reset()
-	if _, err := me.body.ReadFrom(resp.Body); err != nil {
+	if _, err := me.body.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return plain(ctx, err)
 	}
 	switch body := me.body.Bytes(); {

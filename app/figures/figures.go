@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -83,17 +82,6 @@ func Number(v float64) string {
 		whole += "." + rest
 	}
 	return whole
-}
-
-// OneLine writes s without control characters, which could come from a server
-// and mean something to the terminal.
-func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // digits writes v with one decimal below ten, otherwise as a whole number.

@@ -21,7 +21,6 @@ func TestNumbers(t *testing.T) {
 		{figures.Number(0), "0"}, {figures.Number(2.006), "2.006"}, {figures.Number(16), "16"}, {figures.Number(6.6), "6.6"},
 		{figures.Number(3176), "3,176"}, {figures.Number(32669), "32,669"}, {figures.Number(2.00649), "2.006"},
 		{figures.Number(0.01234), "0.01234"}, {figures.Number(-1093.4), "-1,093"}, {figures.Number(1234567.8), "1,234,568"},
-		{figures.OneLine("a\x1b[1m\nb"), "a [1m b"},
 		{figures.Bar(0, 10), ""}, {figures.Bar(0.0001, 10), "▏"}, {figures.Bar(0.5, 3), "█▌"}, {figures.Bar(1, 3), "███"},
 		{figures.Pad("ä", 3), "  ä"}, {figures.Pad("ä", -3), "ä  "}, {figures.Pad("long", 2), "long"},
 	} {

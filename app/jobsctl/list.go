@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -40,7 +41,7 @@ func WriteList(w io.Writer, p Page, q Query, s Style) error {
 		{head: "age", right: true}, {head: "when"}, {head: "error or progress"}}
 	rows := make([][]string, len(p.Jobs))
 	for i, j := range p.Jobs {
-		rows[i] = []string{s.id(j.ID), j.State.String(), figures.OneLine(j.Queue), count(j.Attempt),
+		rows[i] = []string{s.id(j.ID), j.State.String(), plain.Line(j.Queue), count(j.Attempt),
 			s.since(j.Submitted), s.when(j), remark(j)}
 	}
 	return put(w, s.table(columns, rows)+p.footer())
@@ -55,7 +56,7 @@ func WriteDead(w io.Writer, p Page, q Query, s Style) error {
 	columns := []column{idColumn, s.queueColumn(), attemptColumn, {head: "died", right: true}, {head: "last error"}}
 	rows := make([][]string, len(p.Jobs))
 	for i, j := range p.Jobs {
-		rows[i] = []string{s.id(j.ID), figures.OneLine(j.Queue), count(j.Attempt), s.ago(j), firstLine(j.Error)}
+		rows[i] = []string{s.id(j.ID), plain.Line(j.Queue), count(j.Attempt), s.ago(j), firstLine(j.Error)}
 	}
 	return put(w, s.table(columns, rows)+p.footer())
 }
@@ -75,7 +76,7 @@ func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
 		if q.Waiting > 0 {
 			oldest = Span(q.Oldest)
 		}
-		rows[i] = []string{figures.OneLine(q.Queue), figures.Count(int64(q.Waiting)), oldest,
+		rows[i] = []string{plain.Line(q.Queue), figures.Count(int64(q.Waiting)), oldest,
 			figures.Count(int64(q.Taken)), figures.Count(int64(q.Dead))}
 	}
 	return put(w, s.table([]column{{head: "queue", most: max(narrowQueue, s.Width-countColumns)}, {head: "waiting", right: true}, {head: "oldest", right: true},
@@ -99,7 +100,7 @@ func (q Query) words() string {
 	if len(q.States) > 0 {
 		b.WriteString(" that are " + Words(q.States, "or"))
 	}
-	return b.String()
+	return plain.Line(b.String())
 }
 
 // when says what a job's state is about: for how long it runs, in which time it

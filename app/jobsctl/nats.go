@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weir-go/weir/internal/bounded"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -119,13 +120,44 @@ func (o NATSOptions) options() []nats.Option {
 	}
 	switch {
 	case o.Creds != "":
-		opts = append(opts, nats.UserCredentials(o.Creds))
+		opts = append(opts, Credentials(o.Creds))
 	case o.User != "":
 		opts = append(opts, nats.UserInfo(o.User, o.Password))
 	case o.Token != "":
 		opts = append(opts, nats.Token(o.Token))
 	}
 	return opts
+}
+
+// maxCredentials bounds a file with credentials.
+const maxCredentials = 64 << 10
+
+// Credentials are those in a file as nsc writes it, read for each connection.
+// nats.UserCredentials reads the file whole, whatever it is.
+func Credentials(file string) nats.Option {
+	read := func() (o nats.Options, err error) {
+		text, err := bounded.File(file, maxCredentials)
+		if err != nil {
+			return o, err
+		}
+		return o, nats.UserCredentialBytes(text)(&o)
+	}
+	return nats.UserJWT(
+		func() (string, error) {
+			o, err := read()
+			if err != nil {
+				return "", err
+			}
+			return o.UserJWT()
+		},
+		func(nonce []byte) ([]byte, error) {
+			o, err := read()
+			if err != nil {
+				return nil, err
+			}
+			return o.SignatureCB(nonce)
+		},
+	)
 }
 
 // explain says what to do about an error of a server.

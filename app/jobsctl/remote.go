@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/bounded"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -139,7 +139,7 @@ func (r *remote) ask(ctx context.Context, method, target string, v any) error {
 		return r.unreachable(ctx, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, remoteAnswer))
+	body, err := bounded.All(res.Body, remoteAnswer)
 	if err != nil {
 		return r.unreachable(ctx, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -21,7 +22,7 @@ const nameWidth = 10
 // WriteJob writes all that is known of a job, its failed attempts last.
 func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", s.paint(bold, "job"), s.paint(bold, figures.OneLine(j.ID)))
+	fmt.Fprintf(&b, "%s %s\n", s.paint(bold, "job"), s.paint(bold, plain.Line(j.ID)))
 	fact := func(name, text string) {
 		if text == "" {
 			return
@@ -98,7 +99,7 @@ func (s Style) history(b *strings.Builder, j jobs.Status) {
 
 // next says what to do with a job that did not come to an end as it should.
 func next(j jobs.Status) string {
-	id := j.ID[:min(len(j.ID), shortID)]
+	id := plain.Line(j.ID[:min(len(j.ID), shortID)])
 	switch j.State {
 	case jobs.Failed, jobs.Dead:
 		return fmt.Sprintf("\nweir jobs retry %s runs it again, weir jobs drop %s forgets it.\n", id, id)
@@ -117,7 +118,7 @@ func (s Style) wrap(text string, before int) []string {
 		if strings.HasPrefix(line, "\t") { // the places of a stack
 			line = "  " + strings.TrimSpace(line)
 		}
-		line = figures.OneLine(line)
+		line = plain.Line(line)
 		if room := max(s.Width-before, minLast); s.Width > 0 && utf8.RuneCountInString(line) > room {
 			out = append(out, figures.Wrap(line, room)...)
 		} else {

@@ -5,6 +5,7 @@
 package jobsctl
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -129,21 +131,21 @@ func (p *problem) Error() string { return p.text }
 func (p *problem) Unwrap() error { return p.is }
 
 // WriteJSON writes v for programs: one value, and a newline.
-func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
-}
+func WriteJSON(w io.Writer, v any) error { return writeJSON(w, v, "  ") }
 
 // WriteLine writes v as one line of JSON.
-func WriteLine(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+func WriteLine(w io.Writer, v any) error { return writeJSON(w, v, "") }
+
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	e.SetIndent("", indent)
+	err := e.Encode(v)
+	if err == nil {
+		_, err = w.Write(plain.JSON(b.Bytes()))
+	}
+	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -50,10 +51,10 @@ func (s Style) now() time.Time {
 }
 
 func (s Style) id(id string) string {
-	if s.Width == 0 {
-		return id
+	if s.Width > 0 {
+		id = id[:min(len(id), shortID)]
 	}
-	return id[:min(len(id), shortID)]
+	return plain.Line(id)
 }
 
 // since writes how long ago t was. The clocks are two: what is ahead of ours
@@ -82,7 +83,7 @@ func firstLine(text string) string {
 
 // cut shortens text to width columns, 0 being any.
 func cut(text string, width int) string {
-	text = strings.Join(strings.Fields(figures.OneLine(text)), " ")
+	text = strings.Join(strings.Fields(plain.Line(text)), " ")
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return text
 	}

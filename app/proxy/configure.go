@@ -35,6 +35,7 @@ func Configure(c *config.Config) (Settings, error) {
 		return Settings{}, err
 	}
 	s := Settings{
+		Source:         c,
 		Gateway:        g,
 		Fleet:          shared,
 		Jobs:           later,

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/fleet"
 )
 
 // cutGrace is how long handlers that were cut have to return and be logged.
@@ -91,7 +94,11 @@ func (p *proxy) leave() {
 		_ = d.server.Close() // cut, or idle
 	}
 	if p.gateway != nil {
-		if err := p.gateway.Close(ctx); err != nil {
+		var lost *fleet.PendingError
+		switch err := p.gateway.Close(ctx); {
+		case errors.As(err, &lost):
+			p.logger.Warn("purges are lost that the fleet has not acknowledged; other instances serve what was purged until it expires", "purges", lost.Pending)
+		case err != nil:
 			p.logger.Warn("the gateway did not close in time", "error", err)
 		}
 	}

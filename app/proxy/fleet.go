@@ -71,7 +71,7 @@ func (p *proxy) enlist(ctx context.Context, s *Settings) error {
 		w.Lost()
 	}
 	p.crew = crew{tier, stop}
-	s.Gateway.Fleet.Tier = tier
+	s.Gateway.Fleet.Tier, s.Gateway.Fleet.Logger = tier, p.logger
 	return nil
 }
 

@@ -136,6 +136,17 @@ func until(t *testing.T, what string, is func() bool) {
 // there.
 func fleetOf(t *testing.T, n int, origin, addr, password string) []*process {
 	t.Helper()
+	file := fleetConfig(t, origin, addr, password)
+	var all []*process
+	for range n {
+		all = append(all, start(t, "--config", file))
+	}
+	return all
+}
+
+// fleetConfig writes the configuration of a proxy of a fleet.
+func fleetConfig(t *testing.T, origin, addr, password string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"password": password + "\n",
@@ -157,11 +168,7 @@ fleet:
 			t.Fatal(err)
 		}
 	}
-	var all []*process
-	for range n {
-		all = append(all, start(t, "--config", filepath.Join(dir, "weir.yaml")))
-	}
-	return all
+	return filepath.Join(dir, "weir.yaml")
 }
 
 func TestThreeProxiesAreOne(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/jobs"
-	"github.com/weir-go/weir/jobs/embedded"
 	"github.com/weir-go/weir/jobs/jobshttp"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -39,12 +39,16 @@ const (
 // An office is the proxy's part in jobs. The nil office has none.
 type office struct {
 	p       *proxy
-	server  *embedded.Server // nil: the jobs are kept elsewhere
-	nc      *nats.Conn
-	store   *jobs.Store
-	service *jobshttp.Service
-	where   string
+	path    string // under which clients ask for jobs
 	trouble *rate.Limiter
+
+	// vault is what jobs are kept with, nil during an outage. An atomic, as each
+	// request reads it.
+	vault atomic.Pointer[vault]
+	// outage is why there is none.
+	outage outage
+	// orphans are the queues that belong to no route.
+	orphans orphans
 
 	// desks are those of the routes by name. An atomic, as each request reads
 	// it; it is replaced by commit.
@@ -62,12 +66,14 @@ type desk struct {
 }
 
 // openOffice opens what s says about jobs. Servers that cannot be reached are
-// waited for, and then an error.
+// waited for, and then an error. A folder that cannot be used is none: the routes
+// without jobs serve meanwhile.
 func (p *proxy) openOffice(ctx context.Context, s Settings) (*office, error) {
 	if s.Jobs == nil {
 		return nil, nil
 	}
-	o := &office{p: p, trouble: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	o := &office{p: p, path: s.Jobs.Path, trouble: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	o.desks.Store(&map[string]*desk{})
 	if err := o.open(ctx, *s.Jobs); err != nil {
 		o.close()
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -75,34 +81,22 @@ func (p *proxy) openOffice(ctx context.Context, s Settings) (*office, error) {
 	return o, nil
 }
 
-func (o *office) open(ctx context.Context, a config.JobsAccess) (err error) {
-	durability := durabilityOf(a)
-	if a.Dir != "" && !o.p.o.Worker {
-		o.server, err = embedded.Start(embedded.Options{
-			Dir: a.Dir, Durability: durability, Listen: a.Listen, Token: a.Token, Log: o.p.logger,
-		})
-		if err != nil {
-			return err
-		}
-		if o.nc, err = o.server.Connect(nats.Name("weir proxy")); err != nil {
-			return err
-		}
-	} else if o.nc, err = o.p.reach(ctx, a); err != nil {
+// open opens the vault, or notes the outage that keeps it closed.
+func (o *office) open(ctx context.Context, a config.JobsAccess) error {
+	v, err := o.p.openVault(ctx, a)
+	if err == nil {
+		o.vault.Store(v) // an outage ends when the routes have their desks
+		return nil
+	}
+	if v.server != nil && v.server.Err() != nil {
+		err = v.server.Err() // it names the cause
+	}
+	v.close(o.p.logger)
+	if !isOutage(err) {
 		return err
 	}
-	o.where = placeOf(a, o.p.o.Worker)
-	if o.server != nil && o.server.Addr() != "" {
-		o.where += ", others at " + o.server.Addr()
-	}
-	o.store, err = jobs.Open(ctx, o.nc, jobs.StoreOptions{
-		Namespace: a.Namespace, Replicas: a.Replicas, Durability: durability, MaxBytes: a.MaxBytes,
-	})
-	if err != nil {
-		return err
-	}
-	o.service, err = jobshttp.New(o.store, jobshttp.Options{Path: a.Path})
-	o.desks.Store(&map[string]*desk{})
-	return err
+	o.outage.begin(o.p.logger, err)
+	return nil
 }
 
 // durabilityOf is what an accepted job survives.
@@ -164,7 +158,7 @@ func (p *proxy) reach(ctx context.Context, a config.JobsAccess) (*nats.Conn, err
 		options = append(options, nats.UserInfo(a.Username, a.Password))
 	}
 	if a.Credentials != "" {
-		options = append(options, nats.UserCredentials(a.Credentials))
+		options = append(options, jobsctl.Credentials(a.Credentials))
 	}
 	if a.TLS != nil {
 		options = append(options, nats.Secure(a.TLS))
@@ -187,6 +181,9 @@ func (p *proxy) reach(ctx context.Context, a config.JobsAccess) (*nats.Conn, err
 
 // front is gateway.Config.Front.
 func (o *office) front(route string) http.Handler {
+	if o.closed() != nil {
+		return o.outage.handler(route)
+	}
 	if d := (*o.desks.Load())[route]; d != nil {
 		return d.route
 	}
@@ -199,11 +196,15 @@ func (o *office) with(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, o.service.Path()) {
+		if strings.HasPrefix(r.URL.Path, o.path) {
 			if rw, ok := w.(interface{ SetRoute(name string) }); ok { // for the access log
 				rw.SetRoute("jobs")
 			}
-			o.service.ServeHTTP(w, r)
+			if v := o.vault.Load(); v != nil && o.closed() == nil {
+				v.service.ServeHTTP(w, r)
+			} else {
+				jobshttp.Refuse(w, r, jobs.ErrUnavailable)
+			}
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -218,11 +219,15 @@ func (o *office) attach(c gateway.Config) gateway.Config {
 	return c
 }
 
-// next answers a route's requests. What has no route, as while a reload takes
-// it out, has not begun and can be tried again.
+// next answers a route's requests. Those of a route that was renamed meanwhile are
+// the new one's. What has no route, as while a reload takes it out, has not begun
+// and can be tried again.
 func (o *office) next(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if o.p.gateway.ServeRoute(w, r, name) {
+			return
+		}
+		if heir := o.heir(name); heir != "" && o.p.gateway.ServeRoute(w, r, heir) {
 			return
 		}
 		if rw, ok := w.(weirhttp.ReceiptWriter); ok {
@@ -238,6 +243,11 @@ func (o *office) prepare(ctx context.Context, s Settings) (map[string]*desk, err
 	if o == nil {
 		return nil, nil
 	}
+	o.outage.routes(s.Jobs.Routes, o.next)
+	v := o.vault.Load()
+	if v == nil {
+		return map[string]*desk{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, jobsPatience)
 	defer cancel()
 	was, now := *o.desks.Load(), map[string]*desk{}
@@ -247,7 +257,11 @@ func (o *office) prepare(ctx context.Context, s Settings) (map[string]*desk, err
 			now[name] = d
 			continue
 		}
-		route, err := o.service.Route(ctx, name, o.next(name), options)
+		route, err := v.service.Route(ctx, name, o.next(name), options)
+		if err != nil && v.server != nil && v.server.Err() != nil && len(was) == 0 {
+			o.shut(v.server.Err())
+			return map[string]*desk{}, nil
+		}
 		if err != nil {
 			o.keep(was)
 			return nil, fmt.Errorf("jobs: %w", err)
@@ -267,14 +281,14 @@ func (o *office) all() map[string]*desk {
 
 // keep has the service answer for these routes alone.
 func (o *office) keep(desks map[string]*desk) {
-	if o == nil {
+	if o == nil || o.vault.Load() == nil {
 		return
 	}
 	var routes []*jobshttp.Route
 	for _, d := range desks {
 		routes = append(routes, d.route)
 	}
-	o.service.Keep(routes...)
+	o.vault.Load().service.Keep(routes...)
 }
 
 // commit opens desks, and closes those that are not among them: their workers
@@ -287,6 +301,10 @@ func (o *office) commit(s Settings, desks map[string]*desk) error {
 	was := *o.desks.Load()
 	o.keep(desks)
 	o.desks.Store(&desks)
+	o.orphans.serve(s.Jobs.Routes)
+	if o.vault.Load() != nil {
+		o.outage.end()
+	}
 	concurrency := 0
 	if s.Jobs.Workers || o.p.o.Worker {
 		concurrency = s.Jobs.Concurrency
@@ -316,6 +334,7 @@ func (o *office) commit(s Settings, desks map[string]*desk) error {
 			o.retire(d.staff())
 		}
 	}
+	o.warnOrphans()
 	return errors.Join(errs...)
 }
 
@@ -344,10 +363,10 @@ func (o *office) retire(w *jobshttp.Workers) {
 
 // leave is for the drain: nobody waits any more, and no job is begun.
 func (o *office) leave() {
-	if o == nil {
+	if o == nil || o.vault.Load() == nil {
 		return
 	}
-	o.service.Leave()
+	o.vault.Load().service.Leave()
 	for _, d := range *o.desks.Load() {
 		o.retire(d.staff())
 	}
@@ -358,29 +377,20 @@ func (o *office) close() {
 	if o == nil {
 		return
 	}
-	if o.service != nil {
+	o.outage.end()
+	if v := o.vault.Load(); v != nil {
 		o.leave()
 		o.p.old.Wait()
-	}
-	if o.store != nil {
-		_ = o.store.Close() // nothing is under way
-	}
-	if o.nc != nil {
-		o.nc.Close()
-	}
-	if o.server != nil {
-		if err := o.server.Close(); err != nil {
-			o.p.logger.Warn("the jobs were not closed in good order", "error", err)
-		}
+		v.close(o.p.logger)
 	}
 }
 
 // jobsStore is the Store of the running proxy, nil for none.
 func (o *office) jobsStore() *jobs.Store {
-	if o == nil {
+	if o == nil || o.vault.Load() == nil {
 		return nil
 	}
-	return o.store
+	return o.vault.Load().store
 }
 
 // observe has the log tell what clients cannot see, a few of each second.

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -24,7 +25,7 @@ type observer struct {
 }
 
 func newObserver(l *slog.Logger, noQuery bool) *observer {
-	return &observer{l, noQuery, rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	return &observer{plain.Logger(l), noQuery, rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
 }
 
 // Event is of [weirhttp.Observer].
@@ -37,7 +38,7 @@ func (o *observer) Event(e weirhttp.Event) {
 				target += "?" + e.Request.URL.RawQuery
 			}
 			o.logger.Warn("observe: this answer differs from the one that would have been shared",
-				"method", e.Request.Method, "host", e.Request.Host, "target", target, "status", e.Status)
+				"method", e.Request.Method, "host", plain.Authority(e.Request.Host), "target", target, "status", e.Status)
 		}
 	case weirhttp.EventPanicked:
 		o.logger.Error("a panic in the gateway", "error", e.Err)

@@ -4,10 +4,13 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/weir-go/weir/internal/build"
 )
 
 // A processInfo is what /stats tells of the process.
 type processInfo struct {
+	Version     string     `json:"version"`
 	PID         int        `json:"pid"`
 	Go          string     `json:"go"`
 	Started     time.Time  `json:"started"`
@@ -30,6 +33,7 @@ func (p *proxy) process() processInfo {
 		state = err.Error()
 	}
 	return processInfo{
+		Version:     build.Version(),
 		PID:         os.Getpid(),
 		Go:          runtime.Version(),
 		Started:     p.started.UTC(),

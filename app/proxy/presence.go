@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/build"
 )
 
 // newID is the ID of a process.
@@ -48,7 +49,7 @@ func (p *proxy) instance() fleet.Instance {
 		host = "unknown"
 	}
 	i := fleet.Instance{
-		ID: p.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Address: *p.reached.Load(), Version: version(),
+		ID: p.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Address: *p.reached.Load(), Version: build.Version(),
 		Started: p.started.UTC(), Counts: map[string]uint64{},
 	}
 	for _, r := range p.gateway.Stats().Routes {

@@ -56,7 +56,13 @@ type process struct {
 // run starts weir without waiting for anything.
 func run(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{}), moved: make(chan struct{})}
+	return runProgram(t, os.Args[0], env, args...)
+}
+
+// runProgram is run for the program in a file.
+func runProgram(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(program, args...), exited: make(chan struct{}), moved: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append(env, asWeir+"=1")...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -91,13 +97,18 @@ func start(t *testing.T, args ...string) *process {
 
 func startWith(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := run(t, env, append([]string{"proxy"}, args...)...)
+	return run(t, env, append([]string{"proxy"}, args...)...).ready()
+}
+
+// ready waits until a proxy is ready, and notes where it listens.
+func (p *process) ready() *process {
+	p.t.Helper()
 	var ready struct {
 		Listen []string
 		Admin  string
 	}
 	if err := json.Unmarshal([]byte(p.await(`"msg":"ready"`, 1)), &ready); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	p.listen, p.admin = ready.Listen, ready.Admin
 	return p
@@ -402,6 +413,30 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 		t.Errorf("the log says %s; want the name of the setting", line)
 	}
 	p.await(`"msg":"reloaded"`, 1)
+}
+
+func TestReloadSaysWhatChanged(t *testing.T) {
+	file, o := filepath.Join(t.TempDir(), "weir.yaml"), newOrigin(t, "a")
+	const listen = "listen: [{address: '127.0.0.1:0'}]\n"
+	config(t, file, o.URL, listen+"routes: [{name: a}, {name: b, path: /b}]")
+	p := start(t, "--config", file)
+	config(t, file, o.URL, listen+"log: {slow: 2s}\nroutes: [{name: a, request: {set: {x-key: sesame}}}, {name: c, path: /c}]")
+	p.signal(syscall.SIGHUP)
+	line := p.await(`"msg":"reloaded"`, 1)
+	for _, want := range []string{`"added":["routes[c]"]`, `"removed":["routes[b]"]`, `"changed":["log.slow","routes[a].request.set"]`} {
+		if !strings.Contains(line, want) {
+			t.Errorf("reloaded = %s; want %s in it", line, want)
+		}
+	}
+	p.signal(syscall.SIGHUP)
+	if line := p.await(`"msg":"reloaded"`, 2); !strings.Contains(line, `"changed":"nothing"`) {
+		t.Errorf("reloaded = %s; want that nothing has changed", line)
+	}
+	if strings.Contains(p.stderr(), "sesame") {
+		t.Errorf("the log has a secret: %s", p.stderr())
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
 }
 
 func TestReloadMovesAListener(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 
 // Options are what a proxy has from its surroundings.
 type Options struct {
-	// Load reads the configuration, at the start and at each reload. Its error
-	// tells all faults, joined.
+	// Load reads the configuration, at the start and at each reload, on a goroutine
+	// of its own. Its error tells all faults, joined.
 	Load func() (Settings, error)
 	// Source says where the configuration comes from, for people.
 	Source string
@@ -97,7 +97,10 @@ type proxy struct {
 // a *ConfigError if it could not start because of its configuration, and nil
 // after an end that has cut nobody off.
 func Run(ctx context.Context, o Options) error {
-	settings, err := o.Load()
+	settings, err := load(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return nil // asked to end before there was anything to cut off
+	}
 	if err != nil {
 		return &ConfigError{err}
 	}
@@ -112,11 +115,33 @@ func Run(ctx context.Context, o Options) error {
 		case <-ctx.Done():
 			return p.drain()
 		case <-o.Hangups:
-			p.reload()
+			p.reload(ctx)
+		case <-p.office.retry():
+			p.reopenJobs()
 		case err := <-p.failed:
 			p.logger.Error("a listener has failed", "error", err)
 			return errors.Join(err, p.drain())
 		}
+	}
+}
+
+// load reads the configuration until ctx ends. It may be in files that give what
+// they have late: then it goes on by itself for as long as that is waited for.
+func load(ctx context.Context, o Options) (Settings, error) {
+	type result struct {
+		settings Settings
+		err      error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := o.Load()
+		done <- result{s, err}
+	}()
+	select {
+	case r := <-done:
+		return r.settings, r.err
+	case <-ctx.Done():
+		return Settings{}, context.Cause(ctx)
 	}
 }
 
@@ -144,6 +169,7 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p.manager = notify.Find(p.o.Getenv)
 	p.level.Set(s.Level)
 	p.logger = newLogger(o.Stderr, s.Access.Format, &p.level)
+	catchStrays(p.logger)
 	p.base, p.cut = context.WithCancel(context.WithoutCancel(ctx))
 	p.end, p.over = context.WithCancel(context.WithoutCancel(ctx))
 
@@ -275,7 +301,7 @@ func (p *proxy) feed() (stop func()) {
 func (p *proxy) ready() error {
 	switch p.state.Load() {
 	case serving:
-		return nil
+		return p.office.ready()
 	case draining:
 		return errors.New("draining")
 	}

@@ -2,10 +2,14 @@ package proxy
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/app/proxy/config"
 )
 
 // reloads remembers how the reloads went, for /stats.
@@ -42,9 +46,13 @@ func (r *reloads) get() reloadInfo {
 
 // reload reads the configuration again. If anything is wrong with it, the old
 // one stays, and the log says why.
-func (p *proxy) reload() {
+func (p *proxy) reload(ctx context.Context) {
 	p.tell(p.manager.Reloading())
-	err := p.renew()
+	before := p.settings.Source
+	err := p.renew(ctx)
+	if err != nil && ctx.Err() != nil {
+		return // the proxy is about to end
+	}
 	p.reloads.note(err)
 	if err != nil {
 		for _, fault := range faults(err) {
@@ -53,13 +61,42 @@ func (p *proxy) reload() {
 		p.tell(p.manager.Ready(p.status() + "; the last reload failed"))
 		return
 	}
-	p.logger.Info("reloaded", "source", p.o.Source, "listeners", len(p.settings.Listen), "routes", len(p.settings.Gateway.Routes))
+	args := []any{"source", p.o.Source, "listeners", len(p.settings.Listen), "routes", len(p.settings.Gateway.Routes)}
+	p.logger.Info("reloaded", append(args, changes(before, p.settings.Source)...)...)
 	p.tell(p.manager.Ready(p.status()))
 }
 
+// maxChanges is how many settings of a kind the log names after a reload.
+const maxChanges = 30
+
+// changes are the settings that a reload has changed, for the log: names only, as
+// values may be secret.
+func changes(from, to *config.Config) []any {
+	if from == nil || to == nil {
+		return nil
+	}
+	var args []any
+	c := config.Compare(from, to)
+	for _, kind := range []struct {
+		name  string
+		names []string
+	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}} {
+		if n := len(kind.names) - maxChanges; n > 0 {
+			kind.names = append(kind.names[:maxChanges:maxChanges], fmt.Sprintf("and %d more", n))
+		}
+		if len(kind.names) > 0 {
+			args = append(args, kind.name, kind.names)
+		}
+	}
+	if args == nil {
+		args = []any{"changed", "nothing"}
+	}
+	return args
+}
+
 // renew replaces the configuration, or leaves everything as it is.
-func (p *proxy) renew() error {
-	s, err := p.o.Load()
+func (p *proxy) renew(ctx context.Context) error {
+	s, err := load(ctx, p.o)
 	if err != nil {
 		return err
 	}
@@ -73,6 +110,9 @@ func (p *proxy) renew() error {
 	p.rejoin(&s)
 	p.stay(&s)
 	s.Telemetry = p.settings.Telemetry
+	if s.Jobs != nil {
+		p.office.reopen(p.base, *s.Jobs) // readyz says why not
+	}
 	desks, err := p.office.prepare(p.base, s)
 	if err == nil {
 		if err = p.gateway.Update(p.configured(s)); err != nil {

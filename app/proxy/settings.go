@@ -38,6 +38,9 @@ type Settings struct {
 	// Fixed are settings that need a restart, by name, as text: a reload that
 	// changes them is told so.
 	Fixed map[string]string
+	// Source is what the settings were made of, nil where nobody knows: a reload
+	// tells by it what has changed.
+	Source *config.Config
 	// Warnings are what is allowed, and yet looks wrong.
 	Warnings []string
 }

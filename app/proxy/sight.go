@@ -4,10 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"runtime/debug"
 	runtimemetrics "runtime/metrics"
 	"strings"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/show"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/build"
 )
 
 // A sight is what operators see of a proxy: the console and the metrics. It lasts
@@ -37,8 +36,8 @@ type sight struct {
 func (p *proxy) see() error {
 	s := &sight{p: p, sessions: console.NewSessions()}
 	var keeper show.Keeper
-	if store := p.office.jobsStore(); store != nil {
-		keeper = store
+	if p.office != nil {
+		keeper = p.office
 	}
 	s.board = show.NewBoard(keeper, p.logger)
 	p.sight = s
@@ -77,6 +76,7 @@ func (s *sight) handler(c Settings) http.Handler {
 		Ready:    s.p.ready,
 		Process:  func() any { return s.p.process() },
 		Jobs:     s.p.office.jobsStore(),
+		JobsFail: s.p.office.jobsFailure,
 		Metrics:  s.metrics,
 		Logger:   s.p.logger,
 	}
@@ -125,7 +125,7 @@ func (s *sight) process() console.Process {
 	heap := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	runtimemetrics.Read(heap)
 	return console.Process{
-		Version: version(), Go: info.Go, PID: info.PID, Started: info.Started, State: info.State,
+		Version: build.Version(), Go: info.Go, PID: info.PID, Started: info.Started, State: info.State,
 		Goroutines: info.Goroutines, Memory: heap[0].Value.Uint64(),
 	}
 }
@@ -134,7 +134,7 @@ func (s *sight) process() console.Process {
 func (s *sight) program() metrics.Program {
 	r := s.p.reloads.get()
 	return metrics.Program{
-		Version: version(), Ready: s.p.ready() == nil, Connections: s.p.slots.Taken(),
+		Version: build.Version(), Ready: s.p.ready() == nil, Connections: s.p.slots.Taken(),
 		Reloads: r.Done, FailedReloads: r.Failed, LastReloadFailed: r.Error != "",
 	}
 }
@@ -147,10 +147,16 @@ func (s *sight) queues() []console.Queue {
 	var all []console.Queue
 	for _, q := range s.board.Queues() {
 		d := desks[q.Queue]
-		all = append(all, console.Queue{
+		one := console.Queue{
 			Name: q.Queue, Waiting: q.Waiting, Running: q.Taken, Dead: q.Dead, Age: q.Oldest,
 			Done: d.Succeeded, Failed: d.Failed,
-		})
+		}
+		if c := s.p.office.lost(q.Queue); c != nil {
+			one.Orphan = &console.Orphan{
+				Queued: c.Queued, Started: c.Started, Dead: c.Dead, Finished: c.Finished, Setting: adopts(q.Queue),
+			}
+		}
+		all = append(all, one)
 	}
 	return all
 }
@@ -162,14 +168,6 @@ func (p *proxy) name() string {
 	}
 	return "weir proxy"
 }
-
-// version is what was built, as far as the program knows.
-var version = sync.OnceValue(func() string {
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "(devel)" {
-		return b.Main.Version
-	}
-	return ""
-})
 
 // consoleAddress is where a browser finds the console of a listener: an address
 // that stands for all of the machine's is none to go to.

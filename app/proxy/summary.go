@@ -11,13 +11,15 @@ import (
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/build"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // welcome says that the proxy serves, and what: as a few lines for a person, as
 // one line of the log for a machine.
 func (p *proxy) welcome() {
 	if p.o.Terminal {
-		fmt.Fprintf(p.o.Stderr, "%s: %s\n", p.name(), p.o.Source)
+		fmt.Fprintf(p.o.Stderr, "%s %s: %s\n", p.name(), build.Version(), plain.Line(p.o.Source))
 		Summary(p.o.Stderr, p.settings, p.addresses())
 		fmt.Fprintln(p.o.Stderr, "Ready. Ctrl-C ends it, SIGHUP has it read its configuration again.")
 		return
@@ -26,7 +28,7 @@ func (p *proxy) welcome() {
 	for i, c := range p.settings.Listen {
 		public = append(public, c.Scheme()+"://"+p.addresses()[i])
 	}
-	args := []any{"source", p.o.Source, "listen", public, "upstreams", len(p.settings.Gateway.Upstreams), "routes", len(p.settings.Gateway.Routes)}
+	args := []any{"version", build.Version(), "source", p.o.Source, "listen", public, "upstreams", len(p.settings.Gateway.Upstreams), "routes", len(p.settings.Gateway.Routes)}
 	if p.settings.Admin.Address != "" {
 		args = append(args, "admin", "http://"+p.addresses()[len(public)])
 		if at := p.console(); at != "" {
@@ -38,7 +40,11 @@ func (p *proxy) welcome() {
 		args = append(args, "telemetry", where, "sends", what)
 	}
 	if p.office != nil {
-		args = append(args, "jobs", p.office.where, "durability", p.office.store.Durability().String())
+		if v := p.office.vault.Load(); v != nil {
+			args = append(args, "jobs", v.where, "durability", v.store.Durability().String())
+		} else {
+			args = append(args, "jobs", "refused, see /readyz")
+		}
 	}
 	p.logger.Info("ready", args...)
 }
@@ -72,6 +78,9 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 	defer tw.Flush()
 	section := func(name string) func(cells ...string) {
 		return func(cells ...string) {
+			for i := range cells {
+				cells[i] = plain.Line(cells[i])
+			}
 			fmt.Fprintf(tw, "  %s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 			name = ""
 		}
@@ -181,6 +190,7 @@ func match(r gateway.Route) string {
 	}
 	b.WriteString(strings.Join(r.Hosts, ","))
 	b.WriteString(cmp.Or(r.Path, "/"))
+	b.WriteString(map[gateway.PathMatch]string{gateway.MatchNormalized: " (normalized)", gateway.MatchCaseless: " (caseless)"}[r.PathMatch])
 	return b.String()
 }
 

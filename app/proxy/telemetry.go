@@ -17,6 +17,7 @@ import (
 	"github.com/weir-go/weir/app/proxy/metrics"
 	"github.com/weir-go/weir/app/proxy/otlp"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/build"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -41,7 +42,7 @@ func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 	e, err := otlp.Start(ctx, otlp.Options{
 		Service: a.Service, Endpoint: a.Endpoint, Headers: a.Headers, TLS: a.TLS, Timeout: a.Timeout,
 		Metrics: a.Metrics, Interval: a.Interval, Traces: a.Traces, Sample: a.Sample, Exemplars: a.Traces && a.Trust,
-		Version: version(), Instance: p.id, Logger: p.logger,
+		Version: build.Version(), Instance: p.id, Logger: p.logger,
 	})
 	if err != nil {
 		return err

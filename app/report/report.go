@@ -3,11 +3,14 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // A Report is one run of all levels. Units are in the JSON names.
@@ -84,9 +87,14 @@ func (r *Report) RenewS() float64 {
 
 // JSON writes r as one object and a newline.
 func (r *Report) JSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
+	err := enc.Encode(r)
+	if err == nil {
+		_, err = w.Write(plain.JSON(b.Bytes()))
+	}
+	if err != nil {
 		return fmt.Errorf("report: write JSON: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // Style is how a table looks. The zero Style is plain text, 80 columns wide.
@@ -129,7 +130,7 @@ func (r *Report) notes(b *strings.Builder) {
 	for _, l := range r.Levels {
 		if l.Failures > 0 {
 			fmt.Fprintf(b, "\n%s: %s of %s requests failed, the first with\n  %s\n",
-				l.Name, figures.Count(l.Failures), figures.Count(l.Requests), figures.OneLine(l.FirstFailure))
+				l.Name, figures.Count(l.Failures), figures.Count(l.Requests), plain.Line(l.FirstFailure))
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // every is how often a step that runs is drawn again.
@@ -65,7 +67,7 @@ func (p *Progress) Done(result string) {
 	name := p.step.name
 	p.Close()
 	if !p.live {
-		fmt.Fprintf(p.w, "%s: %s\n", name, result)
+		fmt.Fprintf(p.w, "%s: %s\n", name, plain.Line(result))
 	}
 }
 
@@ -86,7 +88,7 @@ func (p *Progress) draw(s *step, detail func() string) {
 	defer tick.Stop()
 	for {
 		// A line that wraps could not be erased.
-		io.WriteString(p.w, eraseLine+clip(s.name+": "+detail(), p.width-1)) //nolint:errcheck // as above
+		io.WriteString(p.w, eraseLine+clip(plain.Line(s.name+": "+detail()), p.width-1)) //nolint:errcheck // as above
 		select {
 		case <-s.quit:
 			return

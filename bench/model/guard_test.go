@@ -51,13 +51,24 @@ func (c guarded) forget(ctx context.Context, key, how int) {
 func tagOf(key int) string { return fmt.Sprintf("key-%d", key) }
 
 // sources are the ways to write a load, which lead through different code.
-// Only the first gives its entries tags.
+// Only those of LoadEntry and LoadEntries give their entries tags.
 func sources(src *source) []weir.Source[int, int] {
+	one := func(ctx context.Context, key int, _ weir.Previous[int]) (weir.Entry[int], error) {
+		v, err := src.load(ctx, key)
+		return weir.Entry[int]{Value: v, Tags: []string{tagOf(key)}}, err
+	}
+	many := func(ctx context.Context, keys []int, _ []weir.Previous[int]) (map[int]weir.Entry[int], error) {
+		values, err := src.look(ctx, keys)
+		entries := make(map[int]weir.Entry[int])
+		for key, v := range values {
+			entries[key] = weir.Entry[int]{Value: v, Tags: []string{tagOf(key)}}
+		}
+		return entries, err
+	}
 	return []weir.Source[int, int]{
-		{LoadEntry: func(ctx context.Context, key int, _ weir.Previous[int]) (weir.Entry[int], error) {
-			v, err := src.load(ctx, key)
-			return weir.Entry[int]{Value: v, Tags: []string{tagOf(key)}}, err
-		}},
+		{LoadEntry: one},
+		{LoadEntry: one, LoadEntries: many},
+		{LoadEntries: many},
 		{Load: src.load, LoadMany: src.look},
 		{LoadMany: src.look},
 	}
@@ -114,7 +125,7 @@ func newGuard(t *testing.T, src *source, seed uint64) (g *weir.Guard[int, int], 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, kind == 0
+	return g, kinds[kind].LoadEntry != nil || kinds[kind].LoadEntries != nil
 }
 
 func check(t *testing.T, seed uint64, history []porcupine.Operation) {

@@ -3,6 +3,8 @@
 //
 //	go test ./overload -v -run Table                    # a few scenarios
 //	go test ./overload -v -run Table -args -scenarios . # all of them, in minutes
+//	go test ./overload -v -run Pauses                   # some sources that pause
+//	go test ./overload -v -run Pauses -timeout 0 -args -pauses 1 # all of them, in an hour
 //
 // Time is virtual and all that is random is drawn beforehand, so a table is
 // the same on every machine; see weir's internal/simulate. Every gate that can

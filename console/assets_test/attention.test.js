@@ -73,6 +73,14 @@ test('servers, the fleet, the process, jobs', () => {
     ['warn Jobs: 3 jobs of mail wait, the oldest for 5 min, and none runs.', 'note Jobs: 1 job of mail is dead: tried as often as allowed, and kept for you to look at.']);
 });
 
+test('H23: jobs that no route has', () => {
+  const queue = (orphan) => found({}, { snapshot: { queues: [{ name: 'old', waiting: 3, running: 0, dead: 2, age_ns: 3e11, orphan }] } });
+  const none = { queued: 0, started: 0, dead: 0, finished: 0, setting: 'async: {formerly: [old]}' };
+  const rest = 'they do not run, and clients get 404 for them. A route with async: {formerly: [old]} takes them over.';
+  assert.deepEqual(queue({ ...none, queued: 3, started: 1, dead: 2, finished: 4 }), [`warn Jobs: no route has the jobs of old (3 queued, 1 started, 2 dead, 4 finished): ${rest}`]);
+  assert.deepEqual(queue({ ...none, finished: 1 }), [`note Jobs: no route has the jobs of old (1 finished): ${rest}`]);
+});
+
 test('the worst comes first, and a unit has the findings of its limit and its servers', () => {
   const all = attention(store({ requests: 100, calls: 100, failed: 97 }, {
     unit: { limit: 'db' }, snapshot: { tier: { open: true }, limits: [{ name: 'db', limit: 1, queued: 2 }] }, limits: { db: { queued: 2 } } }));

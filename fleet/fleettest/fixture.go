@@ -32,6 +32,17 @@ type Fixture struct {
 	// Failover makes a replica the master that has not seen the last writes, as
 	// far as that can be forced, and returns when it answers.
 	Failover func()
+	// Restore runs lost, and takes the engine back to a snapshot from before.
+	Restore func(lost func())
+	// FailoverLosing runs lost, and makes a replica the master that has seen nothing
+	// of it.
+	FailoverLosing func(lost func())
+	// StepClock sets the engine's clock by d.
+	StepClock func(d time.Duration)
+	// Foreign puts values that are none of the Tier's under the places of a key.
+	Foreign func(k fleet.Key)
+	// Evict has the engine evict what it likes, for want of memory.
+	Evict func()
 	// ClockWrong are two instances on one engine, whose clocks are wrong by d.
 	ClockWrong func(d time.Duration) (a, b fleet.Tier)
 	// Commands is how many commands the engine has had so far, of all instances.

@@ -26,6 +26,13 @@ var rows = []row{
 	{"EngineRestartsEmpty", "engine restarts empty", "leases coordinate the refill: one load a key", needsStop, (*suite).engineRestartsEmpty},
 	{"MasterFailsOver", "master fails over, lease lost", "second holder, fences order the stores: two loads overlap", needsFailover, (*suite).masterFailsOver},
 	{"InstanceCutOff", "instance cut off", "local mode there: one load for each", needsCutOff, (*suite).instanceCutOff},
+	{"WriteDuringAPartition", "a write during a partition", "the invalidation is pending: nothing from before on that instance, elsewhere until it is sent", needsCutOff, (*suite).writeDuringAPartition},
+	{"SnapshotRestored", "engine restored from a snapshot", "its numbers went back: everything is invalidated, one load an instance at most", func(f Fixture) string { return unless(f.Restore != nil, "the engine has no snapshots here") }, func(s *suite, m *Measured) { s.historyLost(m, s.f.Restore) }},
+	{"FailoverLosesWrites", "a failover that loses writes", "as with a snapshot", func(f Fixture) string { return unless(f.FailoverLosing != nil, "the engine has no replica here") }, func(s *suite, m *Measured) { s.historyLost(m, s.f.FailoverLosing) }},
+	{"ClockSetBack", "engine clock back by a minute", "no lease lasts longer than it was granted for: rest of the lease + one load", needsSteps, func(s *suite, m *Measured) { s.clockSteps(m, -time.Minute) }},
+	{"ClockSetForward", "engine clock ahead by a minute", "leases end early, fences order the stores: two loads overlap", needsSteps, func(s *suite, m *Measured) { s.clockSteps(m, time.Minute) }},
+	{"ForeignValue", "foreign or corrupt values under a key", "they count as absent: one load", func(f Fixture) string { return unless(f.Foreign != nil, "nobody else writes here") }, (*suite).foreignValue},
+	{"Evicted", "eviction (`allkeys-random`)", "what is gone is loaded again: one load for each eviction", func(f Fixture) string { return unless(f.Evict != nil, "the engine does not evict here") }, (*suite).evicted},
 	{"ClientClockWrong", "client clock wrong by 15 minutes", "no effect", needsClock, (*suite).clientClockWrong},
 	{"ManyWaiters", "many waiters", "commands a waiter are bounded, no polling: one load, 4 commands an instance", nil, (*suite).manyWaiters},
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // A loadContext is the context of one load. It carries the values of the
@@ -18,6 +20,7 @@ type loadContext struct {
 	deadline time.Time // written by the load's goroutine before the function runs
 	expired  atomic.Bool
 	load     member // the load that this is the context of
+	call     *lend.Call
 }
 
 // A member tells whether a load is the one for a key in a table. It lets the
@@ -29,9 +32,9 @@ type member interface {
 // ancestorKey finds the innermost loadContext that a context descends from.
 type ancestorKey struct{}
 
-func (c *loadContext) init(values context.Context, load member) {
+func (c *loadContext) init(values context.Context, load member, call *lend.Call) {
 	c.values, c.origin = values, values
-	c.load = load
+	c.load, c.call = load, call
 	c.stop, c.cancel = context.WithCancelCause(context.Background())
 }
 
@@ -63,6 +66,9 @@ func (c *loadContext) Value(key any) any {
 	if _, ok := key.(ancestorKey); ok {
 		return c
 	}
+	if lend.IsKey(key) {
+		return c.call
+	}
 	if v := c.stop.Value(key); v != nil {
 		return v
 	}
@@ -83,3 +89,7 @@ func descends(ctx context.Context, table, key any) bool {
 		ctx = c.origin
 	}
 }
+
+// Within reports whether ctx was given to a load, of any table, or descends from
+// such a context.
+func Within(ctx context.Context) bool { return ctx.Value(ancestorKey{}) != nil }

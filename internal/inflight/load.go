@@ -151,10 +151,20 @@ func (f *Flight[K, V]) Await(ctx context.Context, timer <-chan time.Time) bool {
 func (f *Flight[K, V]) Leave(grace time.Duration) bool {
 	t := f.Load().table
 	t.mu.Lock()
+	left, lost := f.LeaveLocked(grace)
+	t.mu.Unlock()
+	if lost != nil {
+		lost.End(ErrAbandoned)
+	}
+	return left
+}
+
+// LeaveLocked is Leave with the table's lock held. After Unlock the caller must
+// End a load that it has lost, with ErrAbandoned.
+func (f *Flight[K, V]) LeaveLocked(grace time.Duration) (left bool, lost *Load[K, V]) {
 	l := f.Load()
 	if l.final {
-		l.table.mu.Unlock()
-		return false
+		return false, nil
 	}
 	l.joiners--
 	f.waiting--
@@ -162,21 +172,17 @@ func (f *Flight[K, V]) Leave(grace time.Duration) bool {
 		if grace == 0 {
 			f.forgoLocked()
 		}
-		l.table.mu.Unlock()
-		return true
+		return true, nil
 	}
 	if grace > 0 {
 		l.stopGraceLocked()
 		l.departures++
 		n := l.departures
 		l.grace = time.AfterFunc(grace, func() { l.abandon(n) })
-		l.table.mu.Unlock()
-		return true
+		return true, nil
 	}
 	l.abandonLocked()
-	l.table.mu.Unlock()
-	l.End(ErrAbandoned)
-	return true
+	return true, l
 }
 
 // abandon cancels l unless somebody has joined it since its nth departure. It

@@ -3,7 +3,7 @@ package inflight
 import "slices"
 
 // MoveLocked takes f out of a load of several keys, into one of its own that has
-// the same values, joiners and demands, and returns that; the owner must run it
+// the same values and its joiners, and returns that; the owner must run it
 // as any other. It is for a key of which the owner finds out that it goes
 // another way, before the function is called. The table's Splits must have been
 // true when f was started, its load be closed (CloseLocked), not final, and not
@@ -16,8 +16,8 @@ func (f *Flight[K, V]) MoveLocked() *Load[K, V] {
 	from.joiners -= int(f.waiting)
 
 	l := &Load[K, V]{flights: []*Flight[K, V]{f}, table: t, background: from.background, pinned: from.pinned, joiners: int(f.waiting)}
-	l.Seq, l.Until, l.Urgency = from.Seq, from.Until, from.Urgency
-	l.init(from.origin, l)
+	l.Seq = from.Seq
+	l.init(from.origin, l, &l.Call)
 	l.prev, l.next = from, from.next
 	l.prev.next, l.next.prev = l, l
 	t.running++

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/gather"
+	"github.com/weir-go/weir/internal/lend"
 )
 
 // A Table holds the flights that may be joined, at most one a key. The zero
@@ -52,6 +53,9 @@ type Flight[K comparable, V any] struct {
 // A Load is one run of a function.
 type Load[K comparable, V any] struct {
 	loadContext
+	// Call has the calls that wait for the load, and what they can lend.
+	Call lend.Call
+
 	table   *Table[K, V]
 	flights []*Flight[K, V] // while gathering is true: guarded by Table.mu; not changed after
 
@@ -65,14 +69,11 @@ type Load[K comparable, V any] struct {
 	Seq      uint64
 	Observed context.Context
 
-	// Until and Urgency, the owner's too and guarded by Table.mu, are the
-	// latest deadline (zero: none) and the highest priority of the joiners.
-	// Overdue likewise: the hard timeout has passed.
-	Until   time.Time
-	Urgency int8
-	// Queue, the owner's too and guarded by Table.mu, asks where the load waits
-	// for admission to wait along; nil before that.
-	Queue   func(until time.Time, urgency int8) error
+	// Queue, the owner's too and guarded by Table.mu, is where the load waits for
+	// admission; nil before that.
+	Queue Queue
+	// Overdue, the owner's too and guarded by Table.mu: the hard timeout has
+	// passed.
 	Overdue bool
 	// Forced, the owner's too and written at the start: what others have loaded
 	// already will not do.
@@ -95,6 +96,14 @@ type Load[K comparable, V any] struct {
 	grace      *time.Timer // guarded by Table.mu: since the last time they did
 
 	prev, next *Load[K, V] // guarded by Table.mu: the ring of live loads
+}
+
+// A Queue is where a load waits for admission on behalf of its joiners.
+type Queue interface {
+	// Join is for one who joins; an error refuses it.
+	Join(until time.Time, urgency int8) error
+	// Leave is for a caller who has left; rest is the highest urgency that stays.
+	Leave(rest int8)
 }
 
 // single is a load of one key: one allocation for all of it.
@@ -145,7 +154,7 @@ func (t *Table[K, V]) StartManyLocked(ctx context.Context, keys []K, pinned bool
 
 // addLocked enters l and its flights. t.mu must be held.
 func (t *Table[K, V]) addLocked(l *Load[K, V], ctx context.Context, pinned bool) {
-	l.init(ctx, l)
+	l.init(ctx, l, &l.Call)
 	l.table = t
 	l.background, l.pinned = pinned, pinned
 	if t.flights == nil {

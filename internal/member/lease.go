@@ -16,6 +16,7 @@ type Lease struct {
 	fence uint64
 	lost  func() // nil: nobody is told
 	since time.Time
+	turn  uint64 // of the engine's history
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu
@@ -27,6 +28,7 @@ type Lease struct {
 // called once if an extension is refused.
 func (s *Seat) Hold(fence uint64, lost func()) *Lease {
 	l := &Lease{m: s.m, name: s.name, fence: fence, lost: lost, since: time.Now()}
+	_, l.turn = s.m.numbers()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timer = time.AfterFunc(l.m.o.Lease/3, l.extend)
@@ -94,6 +96,9 @@ func (l *Lease) Settle(o fleet.Outcome) (bool, error) {
 	if o.Entry != nil && time.Since(l.since) > l.m.o.TagKeep-l.m.o.Keep {
 		o = fleet.Outcome{}
 	}
+	if _, turn := l.m.numbers(); turn != l.turn { // the numbers that it knows are of a lost history
+		o = fleet.Outcome{}
+	}
 	return l.m.settle(l.name, l.fence, o)
 }
 
@@ -108,6 +113,10 @@ func (l *Lease) GiveUp(o fleet.Outcome) {
 // settle is not bound to a caller's context: the load is over, and the Tier has
 // a deadline of its own.
 func (m *Member) settle(name string, fence uint64, o fleet.Outcome) (bool, error) {
+	void := o.Entry != nil && m.touches(subject{name: name}, everything) != nil
+	if void { // it was written since, here, of which the engine does not know yet
+		o = fleet.Outcome{}
+	}
 	if o.Entry != nil {
 		o.Entry.Keep = min(o.Entry.Keep, m.o.Keep)
 	}
@@ -115,10 +124,10 @@ func (m *Member) settle(name string, fence uint64, o fleet.Outcome) (bool, error
 	switch {
 	case err != nil:
 		_ = m.counted(err)
-	case ok:
+	case ok && !void:
 		m.count.settled.Add(1)
 	default:
 		m.count.refused.Add(1)
 	}
-	return ok, err
+	return ok && !void, err
 }

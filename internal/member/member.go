@@ -5,6 +5,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -26,6 +27,10 @@ type Options struct {
 	Recheck   time.Duration // what is known of them is believed for so long: a push may be lost without a trace
 	Codec     string        // name of the codec: entries of others are not used
 	Hooks     Hooks
+
+	// MaxPending bounds the bytes of invalidations that the engine has not
+	// acknowledged. 0: DefaultMaxPending.
+	MaxPending int
 }
 
 // Hooks tell the owner what others have done, and, if a push comes before the
@@ -40,17 +45,23 @@ type Hooks struct {
 	// Reset: what memory holds counts as stale, since something may have been
 	// missed.
 	Reset func()
+	// Pending: there are invalidations that the engine has not acknowledged, or
+	// none any more. Called once for each turn.
+	Pending func(Pending)
 }
 
 // A Member is safe for concurrent use. Make one with New.
 type Member struct {
 	o     Options
-	stop  func() // ends Watch
+	given fleet.Tier // the one within Options.Tier
+	stop  func()     // ends Watch
 	count counters
+	owed  atomic.Int64 // how many invalidations are pending; written under mu
 
 	mu      sync.Mutex
 	seats   map[string][]*Seat // guarded by mu
 	lastTag uint64             // guarded by mu: number of the last invalidation by tag, as far as known
+	tagSeq  uint64             // guarded by mu: the same, as far as known since the last Reset
 	cleared uint64             // guarded by mu: of the last of all the namespace
 	closed  bool               // guarded by mu
 	own     map[change]bool    // guarded by mu: changes of our own, of which the push is still to come
@@ -60,8 +71,11 @@ type Member struct {
 	syncing  *tagRead  // guarded by mu: nil while nobody reads them
 	missed   uint64    // guarded by mu: how often something was
 
-	busy int           // guarded by mu: leases that are given up in the background
-	idle chan struct{} // guarded by mu: not nil while Close waits for them
+	busy int           // guarded by mu: what runs in the background, such as leases that are given up
+	idle chan struct{} // guarded by mu: not nil while Close waits for it
+
+	backlog backlog
+	history history
 }
 
 // A change is a Write, or with no fence an invalidation by tag.
@@ -98,26 +112,37 @@ func (m *Member) madeHereLocked(c change) bool {
 // New returns a Member that watches its namespace until Close.
 func New(o Options) (*Member, error) {
 	o.TagKeep = max(o.TagKeep, 2*o.Keep)
-	m := &Member{o: o, seats: make(map[string][]*Seat), own: make(map[change]bool)}
+	if o.MaxPending <= 0 {
+		o.MaxPending = DefaultMaxPending
+	}
+	given := o.Tier
+	o.Tier = survivor{given}
+	m := &Member{o: o, given: given, seats: make(map[string][]*Seat), own: make(map[change]bool)}
 	var err error
 	m.stop, err = o.Tier.Watch(o.Namespace, (*watcher)(m))
 	return m, err
 }
 
-// Close stops the watching and waits, until ctx ends, for leases that are being
-// given up. Loads must have ended, or been cancelled, before.
+// Close stops the watching, sends what is pending a last time, and waits, until
+// ctx ends, for that and for leases that are being given up. Loads must have
+// ended, or been cancelled, before. If invalidations are still pending, the error
+// is a *fleet.PendingError: they are lost.
 func (m *Member) Close(ctx context.Context) error {
 	m.mu.Lock()
 	first := !m.closed
 	m.closed = true
+	if t := m.backlog.timer; t != nil {
+		t.Stop()
+	}
 	m.mu.Unlock()
 	if first {
 		m.stop()
 	}
+	unsent := m.settleUp(ctx)
 	m.mu.Lock()
 	if m.busy == 0 {
 		m.mu.Unlock()
-		return nil
+		return unsent
 	}
 	if m.idle == nil {
 		m.idle = make(chan struct{})
@@ -126,9 +151,9 @@ func (m *Member) Close(ctx context.Context) error {
 	m.mu.Unlock()
 	select {
 	case <-idle:
-		return nil
+		return unsent
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return errors.Join(context.Cause(ctx), unsent)
 	}
 }
 
@@ -138,14 +163,19 @@ func (m *Member) inBackground(fn func()) {
 	m.busy++
 	m.mu.Unlock()
 	go func() {
+		defer m.idled()
 		fn()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.busy--; m.busy == 0 && m.idle != nil {
-			close(m.idle)
-			m.idle = nil
-		}
 	}()
+}
+
+// idled ends what busy counts.
+func (m *Member) idled() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy--; m.busy == 0 && m.idle != nil {
+		close(m.idle)
+		m.idle = nil
+	}
 }
 
 // Taken reports whether anybody sits at name.
@@ -159,22 +189,61 @@ func (m *Member) key(name string) fleet.Key {
 	return fleet.Key{Namespace: m.o.Namespace, Name: name}
 }
 
-// Tier returns the Tier.
-func (m *Member) Tier() fleet.Tier { return m.o.Tier }
+// Tier returns the Tier that New was given.
+func (m *Member) Tier() fleet.Tier { return m.given }
 
 // Write changes name for everybody. An answer that was read before is overtaken.
+// If the engine does not acknowledge it, an invalidation is pending (an Expire
+// stays one) and the error is a *fleet.PendingError. What is pending of the key
+// goes first: others must not have the value from before it as a stale one.
 func (m *Member) Write(ctx context.Context, name string, w fleet.Write) (fence uint64, err error) {
+	m.count.writes.Add(1)
+	if len(name) > fleet.MaxName {
+		return m.o.Tier.Write(ctx, m.key(name), w) // says what is wrong with it; nothing can be stored there
+	}
+	about := subject{name: name}
+	expire := w.Expire && w.Entry == nil
+	owes := true // ctx is a user's, and may panic
+	defer func() {
+		if owes {
+			err = m.owe(m.counted(err), expire, about)
+		}
+	}()
+	if err := m.yield(ctx, about, everything); err != nil {
+		return 0, err
+	}
+	fence, err = m.put(ctx, name, w)
+	owes = err != nil
+	return fence, err
+}
+
+// Put is Write for what a load has brought. If the engine does not acknowledge
+// it, that is all: nothing has become invalid.
+func (m *Member) Put(ctx context.Context, name string, w fleet.Write) (uint64, error) {
+	m.count.writes.Add(1)
+	if err := m.yield(ctx, subject{name: name}, everything); err != nil {
+		return 0, m.counted(err)
+	}
+	fence, err := m.put(ctx, name, w)
+	return fence, m.counted(err)
+}
+
+func (m *Member) put(ctx context.Context, name string, w fleet.Write) (uint64, error) {
 	if w.Entry != nil {
 		w.Entry.Keep = min(w.Entry.Keep, m.o.Keep)
 	}
-	m.count.writes.Add(1)
-	fence, err = m.o.Tier.Write(ctx, m.key(name), w)
+	known := m.view(name)
+	fence, err := m.o.Tier.Write(ctx, m.key(name), w)
 	if err != nil {
-		return 0, m.counted(err)
+		return 0, err
+	}
+	if fence <= known.seen {
+		m.lose(known.turns)
 	}
 	m.made(change{name: name, fence: fence})
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.seenLocked(name, fence, !w.Expire || w.Entry != nil)
 	for _, s := range m.seats[name] { // the push may come much later
 		s.pushed = max(s.pushed, fence)
 	}
@@ -182,17 +251,31 @@ func (m *Member) Write(ctx context.Context, name string, w fleet.Write) (fence u
 }
 
 // InvalidateTags invalidates tags for everybody, "" for all of the namespace.
-func (m *Member) InvalidateTags(ctx context.Context, tags ...string) error {
+// Those that the engine does not acknowledge are pending, and the error is a
+// *fleet.PendingError.
+func (m *Member) InvalidateTags(ctx context.Context, tags ...string) (err error) {
+	long := func(tag string) bool { return len(tag) > fleet.MaxName }
+	if i := slices.IndexFunc(tags, long); i >= 0 {
+		_, wrong := m.o.Tier.InvalidateTags(ctx, m.o.Namespace, tags[i:i+1], m.o.TagKeep) // says what is wrong with it
+		tags = slices.DeleteFunc(slices.Clone(tags), long)                                // no instance takes values that have one
+		defer func() { err = cmp.Or(err, wrong) }()
+	}
+	left := tags
+	defer func() { // ctx is a user's, and may panic
+		if len(left) > 0 {
+			about := make([]subject, len(left))
+			for i, tag := range left {
+				about[i] = subject{tag, true}
+			}
+			err = m.owe(m.counted(err), false, about...)
+		}
+	}()
 	for some := range slices.Chunk(tags, fleet.MaxTags) {
 		m.count.writes.Add(1)
-		seq, err := m.o.Tier.InvalidateTags(ctx, m.o.Namespace, some, m.o.TagKeep)
-		if err != nil {
-			return m.counted(err)
+		if _, err := m.invalidate(ctx, some...); err != nil {
+			return err
 		}
-		for _, tag := range some {
-			m.tagged(tag, seq)
-			m.made(change{name: tag, tag: seq})
-		}
+		left = left[len(some):]
 	}
 	return nil
 }
@@ -201,10 +284,17 @@ func (m *Member) InvalidateTags(ctx context.Context, tags ...string) error {
 func (m *Member) tagged(tag string, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lastTag = max(m.lastTag, seq)
+	m.lastTag, m.tagSeq = max(m.lastTag, seq), max(m.tagSeq, seq)
 	if tag == "" {
 		m.cleared = max(m.cleared, seq)
 	}
+}
+
+// numbers are the last invalidation that is known, and the turn of history.
+func (m *Member) numbers() (last, turn uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lastTag, m.history.turns
 }
 
 // known notes the number of the last invalidation: a load that begins from now
@@ -212,16 +302,17 @@ func (m *Member) tagged(tag string, seq uint64) {
 func (m *Member) known(last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lastTag = max(m.lastTag, last)
+	m.lastTag, m.tagSeq = max(m.lastTag, last), max(m.tagSeq, last)
 }
 
 // TagSeq is the number for a Value whose load begins now: of the last
 // invalidation by tag that is known here. There may have been later ones, which
-// then count as if they had come after the load's start.
+// then count as if they had come after the load's start. What was known before a
+// Reset does not count: it may be of a history that the engine has lost.
 func (m *Member) TagSeq() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lastTag
+	return m.tagSeq
 }
 
 // sync reads the numbers of invalidations, unless they are known and not older
@@ -269,9 +360,14 @@ type tagRead struct {
 func (m *Member) readTags(ctx context.Context, r *tagRead) {
 	m.count.tagReads.Add(1)
 	asked := time.Now()
+	known, turn := m.numbers()
 	s, err := m.o.Tier.Tags(ctx, m.o.Namespace, []string{""})
 	if err == nil && len(s.Each) != 1 {
 		err = &fleet.UnavailableError{Op: "tags", Err: fleet.ErrWire}
+	}
+	if err == nil && s.Last < known {
+		m.lose(turn)
+		err = &fleet.UnavailableError{Op: "tags", Err: errHistory}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -280,7 +376,7 @@ func (m *Member) readTags(ctx context.Context, r *tagRead) {
 	if err != nil {
 		return
 	}
-	m.lastTag, m.cleared = max(m.lastTag, s.Last), max(m.cleared, s.Each[0])
+	m.lastTag, m.tagSeq, m.cleared = max(m.lastTag, s.Last), max(m.tagSeq, s.Last), max(m.cleared, s.Each[0])
 	m.synced, m.syncedAt = r.missed == m.missed, asked
 }
 
@@ -295,11 +391,19 @@ func (m *Member) outdated(ctx context.Context, v *fleet.Value) (bool, error) {
 	if cleared || len(v.Tags) == 0 {
 		return cleared, nil
 	}
+	if m.yieldTags(ctx, v.Tags) != nil {
+		return true, nil
+	}
 	for tags := range slices.Chunk(append([]string{""}, v.Tags...), fleet.MaxTags) {
 		m.count.tagReads.Add(1)
+		known, turn := m.numbers()
 		s, err := m.o.Tier.Tags(ctx, m.o.Namespace, tags)
 		if err != nil {
 			return false, err
+		}
+		if s.Last < known {
+			m.lose(turn)
+			return true, nil
 		}
 		m.known(s.Last)
 		if len(s.Each) != len(tags) || slices.Max(s.Each) > v.TagSeq {
@@ -329,6 +433,7 @@ func (w *watcher) Changed(name string, fence uint64, removed bool) {
 	m := (*Member)(w)
 	m.count.pushes.Add(1)
 	m.mu.Lock()
+	m.seenLocked(name, fence, removed)
 	for _, s := range m.seats[name] {
 		s.pushed = max(s.pushed, fence)
 		s.wakeLocked()
@@ -364,9 +469,8 @@ func (w *watcher) Tagged(tag string, seq uint64) {
 
 func (w *watcher) Lost() { (*Member)(w).wakeAll(false) }
 
-// Recovered needs nothing done: who waited was woken at Lost, and pushes came all
-// the time.
-func (w *watcher) Recovered() {}
+// Recovered: who waited was woken at Lost, and pushes came all the time.
+func (w *watcher) Recovered() { (*Member)(w).hurry() }
 
 func (w *watcher) Reset() {
 	m := (*Member)(w)
@@ -375,6 +479,7 @@ func (w *watcher) Reset() {
 	if m.o.Hooks.Reset != nil {
 		m.o.Hooks.Reset()
 	}
+	m.hurry()
 }
 
 // wakeAll wakes who waits. If something may have been missed, what seats have
@@ -383,7 +488,7 @@ func (m *Member) wakeAll(missed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if missed {
-		m.synced = false
+		m.synced, m.tagSeq = false, 0
 		m.missed++
 		clear(m.own)
 	}
@@ -392,32 +497,6 @@ func (m *Member) wakeAll(missed bool) {
 			s.missed = s.missed || missed
 			s.wakeLocked()
 		}
-	}
-}
-
-// Stats are counts of what a Member has asked, and of what it was told.
-type Stats struct {
-	Acquires, Fresh, Granted, Held, Cooling uint64
-	Settled, Refused, Extended, LostLeases  uint64
-	Writes, TagReads, Unavailable           uint64
-	Waits, Pushes, Resets                   uint64
-}
-
-type counters struct {
-	acquires, fresh, granted, held, cooling atomic.Uint64
-	settled, refused, extended, lost        atomic.Uint64
-	writes, tagReads, unavailable           atomic.Uint64
-	waits, pushes, resets                   atomic.Uint64
-}
-
-// Stats returns the counts.
-func (m *Member) Stats() Stats {
-	c := &m.count
-	return Stats{
-		Acquires: c.acquires.Load(), Fresh: c.fresh.Load(), Granted: c.granted.Load(), Held: c.held.Load(), Cooling: c.cooling.Load(),
-		Settled: c.settled.Load(), Refused: c.refused.Load(), Extended: c.extended.Load(), LostLeases: c.lost.Load(),
-		Writes: c.writes.Load(), TagReads: c.tagReads.Load(), Unavailable: c.unavailable.Load(),
-		Waits: c.waits.Load(), Pushes: c.pushes.Load(), Resets: c.resets.Load(),
 	}
 }
 

@@ -80,20 +80,30 @@ type Answer struct {
 const maxAsks = 3
 
 // Ask asks the Tier once. Entries that were invalidated by tag, and those that
-// cannot be read here, count as absent. An error that matches
+// cannot be read here, count as absent. What is pending of the key is sent first,
+// and if that fails there is no answer. An error that matches
 // fleet.ErrUnavailable means that the instance is on its own.
 func (s *Seat) Ask(ctx context.Context, ask fleet.Ask) (Answer, error) {
 	m := s.m
 	ask.Lease = m.o.Lease
 	for try := range maxAsks {
 		s.startOver()
+		if err := m.yield(ctx, everything, subject{name: s.name}); err != nil {
+			return Answer{}, m.counted(err)
+		}
 		if err := m.sync(ctx); err != nil {
 			return Answer{}, m.counted(err)
 		}
 		m.count.acquires.Add(1)
+		known := m.view(s.name)
 		raw, err := m.o.Tier.Acquire(ctx, m.key(s.name), ask)
 		if err != nil {
 			return Answer{}, m.counted(err)
+		}
+		if known.contradicts(raw) {
+			m.lose(known.turns)
+			s.giveBack(raw)
+			continue
 		}
 		a := Answer{Answer: raw}
 		if raw.Entry != nil {

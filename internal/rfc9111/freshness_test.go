@@ -263,7 +263,8 @@ func TestPolicyTTL(t *testing.T) {
 		want   string // lifetime, or the reason
 	}{
 		{"nothing said", ttl, 200, nil, "9s"},
-		{"replaces what is said", ttl, 404, []string{"Cache-Control", "max-age=5"}, "9s"},
+		{"replaces what is said", ttl, 200, []string{"Cache-Control", "max-age=5"}, "9s"},
+		{"not what is said of an error", ttl, 404, []string{"Cache-Control", "max-age=5"}, "5s"},
 		{"not for 500", ttl, 500, nil, rfc9111.ReasonFreshness},
 		{"not for 500 with its own", ttl, 500, []string{"Cache-Control", "max-age=5"}, "5s"},
 		{"not over no-store", ttl, 200, []string{"Cache-Control", "no-store"}, rfc9111.ReasonNoStore},

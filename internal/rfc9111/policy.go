@@ -6,6 +6,7 @@ import "time"
 // fields are explained. The one is converted into the other.
 type Policy struct {
 	TTL                                time.Duration
+	ErrorTTL                           time.Duration
 	Force                              bool
 	Heuristic                          float64
 	MaxHeuristic                       time.Duration
@@ -16,4 +17,6 @@ type Policy struct {
 	IgnoreHeaders, IgnoreCookies       []string
 	IgnoreRequestDirectives            bool
 	Targeted                           []string
+	Overrides                          []string
+	ForwardingDropped                  bool
 }

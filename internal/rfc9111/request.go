@@ -36,12 +36,13 @@ type Request struct {
 	Expect      bool        // has Expect
 	Upgrade     bool        // has Upgrade
 	Streams     bool        // asks for text/event-stream, or is gRPC
+	Override    bool        // has a field of Policy.Overrides; [ReadRequest] does not look for them
 }
 
 // ReadRequest reads the fields of a request, as the policy wants it: with
 // IgnoreRequestDirectives, only no-store and only-if-cached of its directives.
 func (p *Policy) ReadRequest(h http.Header) Request {
-	q := ReadRequest(h)
+	q := readRequest(h, p)
 	if p.IgnoreRequestDirectives {
 		q.NoCache, q.MaxAge, q.MinFresh, q.MaxStale = false, None, 0, None
 	}
@@ -50,7 +51,10 @@ func (p *Policy) ReadRequest(h http.Header) Request {
 
 // ReadRequest reads the fields of a request. It allocates nothing for the
 // requests that browsers and programs usually send.
-func ReadRequest(h http.Header) Request {
+func ReadRequest(h http.Header) Request { return readRequest(h, nil) }
+
+// readRequest is ReadRequest by a policy, nil for none.
+func readRequest(h http.Header, p *Policy) Request {
 	q := Request{MaxAge: None, MaxStale: None}
 	var pragma []string
 	// One pass over the map is cheaper than a look-up for each of the names, as
@@ -81,6 +85,8 @@ func ReadRequest(h http.Header) Request {
 		default:
 			if len(name) > 3 && name[:3] == "If-" {
 				q.Conditional = true
+			} else if p != nil && name != "" && p.overrides(name, lines) {
+				q.Override = true
 			}
 		}
 	}
@@ -147,7 +153,7 @@ func (q *Request) pragma(lines []string) {
 func wantsEvents(lines []string) bool {
 	const events = "text/event-stream"
 	for _, s := range lines {
-		if !strings.Contains(s, "/e") && !strings.Contains(s, "/E") {
+		if len(s) < len(events) || !strings.Contains(s, "/e") && !strings.Contains(s, "/E") {
 			continue // nearly always, and cheaper than to look at each type
 		}
 		for {

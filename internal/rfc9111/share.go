@@ -16,7 +16,7 @@ var indifferent = []string{
 	"X-Request-Id", "X-Correlation-Id", "X-Cloud-Trace-Context", "X-Amzn-Trace-Id",
 	"Uber-Trace-Id", "X-Datadog-*", "Newrelic", "Elastic-Apm-Traceparent",
 	// The way it came by, and the client's address.
-	"Via", "X-Forwarded-For", "X-Real-Ip",
+	"Via", "Cdn-Loop", "X-Forwarded-For", "X-Real-Ip",
 	// What is evaluated for each request on its own.
 	"Cache-Control", "Pragma", "If-*", "Range",
 }

@@ -20,6 +20,7 @@ const (
 	ReasonCookie         = "cookie"           // it answers a Cookie, and does not permit to share it
 	ReasonFreshness      = "no-freshness"     // it states none, and the policy none for it
 	ReasonStale          = "stale"            // stale when it came, with no validator and no window
+	ReasonField          = "field"            // the name of a field is no token: others may read it as another
 	ReasonTags           = "tags"             // more tags, or longer ones, than are kept
 )
 
@@ -37,12 +38,12 @@ func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, s
 		// status.
 		d.noStore = d.noStore && !understood(status)
 	}
-	forced := p.freshen(&r, &d, h)
-	p.windows(&r, &d)
+	forced, brief := p.freshen(&r, &d, h)
+	p.windows(&r, &d, brief)
 	r.Validate = d.noCache && !forced
 	r.Admits = p.admits(&d, forced)
 	var readable bool
-	r.Vary, readable = p.vary(h)
+	r.Vary, readable = p.vary(h, req.Header)
 
 	veto := p.veto(&r, &d, q, h, forced, readable)
 	if req.Method != http.MethodGet && req.Method != "" {
@@ -62,31 +63,56 @@ func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, s
 	return r
 }
 
-// freshen sets the lifetime of r, and reports whether the policy's TTL holds
-// against a directive that forbids storing or reuse.
-func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced bool) {
-	forbidden := d.noStore || d.private || d.noCache
-	if p.TTL > 0 && heuristicStatus(r.Status) && (p.Force || !forbidden) {
-		r.Explicit, r.Lifetime = true, clip(p.TTL)
-		return forbidden
+// DefaultErrorTTL is what a Policy's ErrorTTL of 0 means.
+const DefaultErrorTTL = 10 * time.Second
+
+// errorTTL is the most that TTL may give to an answer with status 400 and more, 0
+// if it is not for them.
+func (p *Policy) errorTTL() time.Duration {
+	if p.ErrorTTL == 0 {
+		return min(clip(p.TTL), DefaultErrorTTL)
 	}
-	switch {
-	case d.sMaxAge != None:
-		r.Explicit, r.Lifetime = true, d.sMaxAge
-		return false
-	case d.maxAge != None:
-		r.Explicit, r.Lifetime = true, d.maxAge
-		return false
-	case !d.targeted:
-		if life, ok := expiresIn(h, r.Received); ok {
-			r.Explicit, r.Lifetime = true, life
-			return false
+	return min(clip(p.TTL), clip(p.ErrorTTL))
+}
+
+// freshen sets the lifetime of r, and reports whether the policy's TTL holds
+// against a directive that forbids storing or reuse, and whether the lifetime is
+// errorTTL.
+func (p *Policy) freshen(r *Response, d *directives, h http.Header) (forced, brief bool) {
+	forbidden := d.noStore || d.private || d.noCache
+	life, stated := d.lifetime(h, r.Received)
+	if p.TTL > 0 && heuristicStatus(r.Status) && (p.Force || !forbidden) {
+		if r.Status < http.StatusBadRequest {
+			r.Explicit, r.Lifetime = true, clip(p.TTL)
+			return forbidden, false
 		}
+		// That something is not there is not for as long as what is there.
+		if short := p.errorTTL(); short > 0 && (forbidden || !stated) {
+			r.Explicit, r.Lifetime = true, short
+			return forbidden, true
+		}
+	}
+	if stated {
+		r.Explicit, r.Lifetime = true, life
+		return false, false
 	}
 	if p.Heuristic > 0 && (heuristicStatus(r.Status) || d.public) {
 		r.Lifetime = p.heuristic(h, r.Received)
 	}
-	return false
+	return false, false
+}
+
+// lifetime is the freshness that the origin states, and whether it does.
+func (d *directives) lifetime(h http.Header, received time.Time) (time.Duration, bool) {
+	switch {
+	case d.sMaxAge != None:
+		return d.sMaxAge, true
+	case d.maxAge != None:
+		return d.maxAge, true
+	case d.targeted:
+		return 0, false
+	}
+	return expiresIn(h, received)
 }
 
 // heuristic is the lifetime of RFC 9111 section 4.2.2, 0 for none.
@@ -112,17 +138,22 @@ func (p *Policy) heuristic(h http.Header, received time.Time) time.Duration {
 }
 
 // windows sets how long r may be used past its freshness (H11).
-func (p *Policy) windows(r *Response, d *directives) {
+// Those of the policy are bounded by errorTTL where the lifetime is.
+func (p *Policy) windows(r *Response, d *directives, brief bool) {
+	most := longest
+	if brief {
+		most = p.errorTTL()
+	}
 	if d.mustRevalidate || d.proxyRevalidate || d.noCache {
 		r.MustRevalidate = true
 		return
 	}
 	r.StaleWhileRevalidate, r.StaleIfError = d.swr, d.sie
 	if d.swr == None {
-		r.StaleWhileRevalidate = clip(p.StaleWhileRevalidate)
+		r.StaleWhileRevalidate = min(clip(p.StaleWhileRevalidate), most)
 	}
 	if d.sie == None {
-		r.StaleIfError = clip(p.StaleIfError)
+		r.StaleIfError = min(clip(p.StaleIfError), most)
 	}
 	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. Who states a
 	// window beside it means the window.
@@ -130,7 +161,7 @@ func (p *Policy) windows(r *Response, d *directives) {
 		r.MustRevalidate = true
 		return
 	}
-	r.StaleOffline = clip(p.StaleOffline)
+	r.StaleOffline = min(clip(p.StaleOffline), most)
 }
 
 // clip brings a policy's duration into the range that sums are safe in.
@@ -181,6 +212,8 @@ func (p *Policy) veto(r *Response, d *directives, q Request, h http.Header, forc
 		return ReasonStatus
 	case d.mustUnderstand && !understood(r.Status):
 		return ReasonStatus
+	case !wellNamed(h):
+		return ReasonField
 	case len(h["Set-Cookie"]) > 0 || len(h["Set-Cookie2"]) > 0:
 		return ReasonSetCookie
 	case !readable:

@@ -13,7 +13,9 @@ const cookiePrefix = "cookie:"
 
 // vary is what a response with fields h is kept apart by, and whether that can
 // be known: not with a star, or with what is no field name.
-func (p *Policy) vary(h http.Header) ([]string, bool) {
+// Beside it are the forwarding fields that the request asked has: what the origin
+// made of them is for requests that have the same.
+func (p *Policy) vary(h, asked http.Header) ([]string, bool) {
 	var names []string
 	for _, line := range h["Vary"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -32,6 +34,11 @@ func (p *Policy) vary(h http.Header) ([]string, bool) {
 	}
 	for _, name := range p.VaryCookies {
 		names = append(names, cookiePrefix+name)
+	}
+	for name := range asked {
+		if p.keepsApart(name) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), true

@@ -11,7 +11,8 @@ import (
 // job would have behind it that was there from the start. A job ends when done
 // reaches its key, what done was when it entered and its own demand.
 type convoy struct {
-	src  *Source
+	src *Source
+	progress
 	work jobHeap
 	hung int
 
@@ -36,7 +37,7 @@ func (c *convoy) step(now time.Duration) {
 		return
 	}
 	// Whatever changes comes through step first, so nothing did since.
-	c.done += float64(now-c.since) * c.rate(c.inside(), c.src.CapacityAt(c.since))
+	c.done += float64(c.made(now)-c.made(c.since)) * c.rate(c.inside(), c.src.CapacityAt(c.since))
 	c.since = now
 }
 
@@ -71,7 +72,7 @@ func (c *convoy) next(now time.Duration) (time.Duration, bool) {
 	}
 	// Work is counted up to c.since, which may be before now.
 	left := (c.work[0].key - c.done) / c.rate(c.inside(), c.src.CapacityAt(c.since))
-	return max(now, c.since+time.Duration(math.Ceil(left))), true
+	return max(now, c.reached(c.made(c.since)+time.Duration(math.Ceil(left)))), true
 }
 
 func (c *convoy) finish(now time.Duration) *job {

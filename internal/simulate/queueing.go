@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// queueing is the server of Queueing. The keys of its heap are nanoseconds.
+// queueing is the server of Queueing. The keys of its heap are nanoseconds of
+// progress.
 type queueing struct {
-	src   *Source
+	src *Source
+	progress
 	queue []*job // head first; those that left are still in it, with state outside
 	wait  int    // of the queue, those that have not left
 	work  jobHeap
@@ -38,7 +40,7 @@ func (q *queueing) step(now time.Duration) {
 			q.hung++
 			continue
 		}
-		j.state, j.key = working, float64(now+q.src.demand(j, now))
+		j.state, j.key = working, float64(q.made(now)+q.src.demand(j, now))
 		heap.Push(&q.work, j)
 	}
 }
@@ -64,7 +66,7 @@ func (q *queueing) next(now time.Duration) (time.Duration, bool) {
 	if len(q.work) == 0 {
 		return 0, false
 	}
-	return max(now, time.Duration(q.work[0].key)), true
+	return max(now, q.reached(time.Duration(q.work[0].key))), true
 }
 
 func (q *queueing) finish(now time.Duration) *job {

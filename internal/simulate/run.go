@@ -31,6 +31,11 @@ type Scenario struct {
 	// longer is ended, and the gate hears Dropped. 0 means no bound, so that
 	// only the caller's deadline ends a call, and the gate hears Ignored.
 	LoadTimeout time.Duration
+	// Asleep is 1 while the process of the gate is not scheduled, and 0
+	// otherwise. The source works on; arrivals, answers and deadlines are
+	// seen when it is scheduled again, answers first. A timer of the gate's
+	// own still fires.
+	Asleep Schedule
 	// Background is the share of calls, from 0 to 1, that are Background.
 	Background float64
 	// Phases cut the run up for the report, in the order of time. Each ends
@@ -50,6 +55,18 @@ func (s *Scenario) deadline() time.Duration {
 		return s.Deadline
 	}
 	return time.Duration(10 * s.Source.Spread.p99() * float64(s.Source.ServiceAt(0)))
+}
+
+// awake returns the first instant from t on at which the gate is not asleep.
+func (s *Scenario) awake(t time.Duration) time.Duration {
+	for s.Asleep.At(t) > 0 {
+		next, ok := s.Asleep.after(t)
+		if !ok {
+			return t // asleep for ever: as if it were not
+		}
+		t = next
+	}
+	return t
 }
 
 // Compare runs s with each contender, each in a bubble of its own.
@@ -76,8 +93,8 @@ func Run(s Scenario, c Contender) Report {
 		arrivals: stream{a: s.Arrivals, rng: rand.New(rand.NewPCG(s.Seed, 1)), last: -1},
 		draws:    rand.New(rand.NewPCG(s.Seed, 2)),
 		nudge:    make(chan struct{}, 1),
-		steps:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung),
-		marks:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung, s.marks()),
+		steps:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung, s.Source.Paused),
+		marks:    instants(s.Source.Capacity, s.Source.Service, s.Source.Hung, s.Source.Paused, s.marks()),
 		inFlight: map[time.Duration]float64{},
 	}
 	r.drive()
@@ -109,6 +126,7 @@ type run struct {
 	draws    *rand.Rand
 	calls    []*call
 	open     int             // calls that are not over
+	unseen   []*call         // calls that were answered while the gate was asleep
 	due      fifo            // calls in the order of their deadlines
 	loads    fifo            // calls in the order in which their loads time out
 	steps    []time.Duration // when the source's schedules change
@@ -250,19 +268,22 @@ func (r *run) nextEvent() (at time.Duration, event func()) {
 	if len(r.marks) > 0 {
 		candidate(r.marks[0], r.mark)
 	}
+	if len(r.unseen) > 0 {
+		candidate(r.s.awake(r.now), r.see)
+	}
 	if r.open > 0 || r.upcoming != nil { // what callers have left behind ends, too
 		if t, ok := r.source.next(r.now); ok {
 			candidate(t, r.complete)
 		}
 	}
 	if c := r.loads.head(); c != nil {
-		candidate(c.admit+r.s.LoadTimeout, r.loadTimeout)
+		candidate(r.s.awake(c.admit+r.s.LoadTimeout), r.loadTimeout)
 	}
 	if c := r.due.head(); c != nil {
-		candidate(c.deadline, r.expire)
+		candidate(r.s.awake(c.deadline), r.expire)
 	}
 	if r.upcoming != nil {
-		candidate(r.upcoming.arrival, r.arrive)
+		candidate(r.s.awake(r.upcoming.arrival), r.arrive)
 	}
 	return at, event
 }
@@ -279,9 +300,21 @@ func (r *run) mark() {
 
 // complete is the event of a call's end in the source.
 func (r *run) complete() {
-	if j := r.source.finish(r.now); j != nil {
+	j := r.source.finish(r.now)
+	switch {
+	case j == nil:
+	case r.s.Asleep.At(r.now) > 0:
+		r.unseen = append(r.unseen, r.calls[j.index])
+	default:
 		r.finish(r.calls[j.index], answered)
 	}
+}
+
+// see is the event of an answer that came while the gate was asleep.
+func (r *run) see() {
+	c := r.unseen[0]
+	r.unseen = r.unseen[1:]
+	r.finish(c, answered)
 }
 
 func (r *run) loadTimeout() {

@@ -46,6 +46,15 @@ func (s Schedule) At(t time.Duration) float64 {
 	return s[max(0, i-1)].Value
 }
 
+// after returns the first step after t.
+func (s Schedule) after(t time.Duration) (time.Duration, bool) {
+	i, _ := slices.BinarySearchFunc(s, t+1, func(p Step, t time.Duration) int { return int(p.At - t) })
+	if i == len(s) {
+		return 0, false
+	}
+	return s[i].At, true
+}
+
 // instants returns when the schedules change.
 func instants(schedules ...Schedule) []time.Duration {
 	var at []time.Duration

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -36,6 +37,17 @@ var (
 // LogNormal returns the log-normal distribution with that coefficient of
 // variation.
 func LogNormal(cv float64) Dist { return Dist{kind: 'l', cv: cv} }
+
+// String returns the name of d.
+func (d Dist) String() string {
+	switch d.kind {
+	case 'e':
+		return "exponential"
+	case 'l':
+		return fmt.Sprintf("log-normal cv %g", d.cv)
+	}
+	return "constant"
+}
 
 // draw returns a value whose mean is 1.
 func (d Dist) draw(rng *rand.Rand) float64 {
@@ -81,6 +93,10 @@ type Source struct {
 	// Hung is 1 while the source hangs, and 0 else. A call whose service
 	// would start or end meanwhile never ends by itself.
 	Hung Schedule
+	// Paused is 1 while nothing advances in the source, as in a garbage
+	// collection or a checkpoint, and 0 otherwise. Calls still enter, and work
+	// continues where it stopped.
+	Paused Schedule
 	// KeepServer says that a call whose caller has left keeps its place until
 	// it would have ended, as in a database that does not notice. Else its
 	// place is free at once.
@@ -98,7 +114,7 @@ func (s *Source) ServiceAt(t time.Duration) time.Duration {
 
 // RateAt returns how many calls a second the source can serve at t.
 func (s *Source) RateAt(t time.Duration) float64 {
-	if s.Hung.At(t) > 0 {
+	if s.Hung.At(t) > 0 || s.Paused.At(t) > 0 {
 		return 0
 	}
 	return float64(s.CapacityAt(t)) / s.Service.At(t)
@@ -138,10 +154,11 @@ type server interface {
 }
 
 func (s *Source) server() server {
+	p := newProgress(s.Paused)
 	if s.Model == Convoy {
-		return &convoy{src: s}
+		return &convoy{src: s, progress: p}
 	}
-	return &queueing{src: s}
+	return &queueing{src: s, progress: p}
 }
 
 // A job is a call inside a source.

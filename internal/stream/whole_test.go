@@ -155,6 +155,40 @@ func TestH4_RefusedBudgetIsTheLimit(t *testing.T) {
 	}
 }
 
+func TestH4_BeginAppendsAllOrNothing(t *testing.T) {
+	for _, size := range []int64{-1, 3000, 1 << 20} {
+		for _, granted := range []bool{true, false} {
+			left := newBudget(1 << 20)
+			if !granted {
+				left.bound.Store(100)
+			}
+			b := stream.New(stream.Options{Size: size, Limit: 1 << 20, Reserve: left.reserve})
+			want := pattern(3000)
+			if b.Begin(want[:2000]) != granted {
+				t.Fatalf("size %d: Begin() = %v; want %v", size, !granted, granted)
+			}
+			r := join(t, b)
+			if !granted {
+				write(t, b, want[:2000])
+			}
+			write(t, b, want[2000:])
+			if size <= 3000 {
+				b.Finish(nil, nil)
+				reads(t, r, want)
+			} else if got, err := r.Next(t.Context()); len(got) == 0 || err != nil {
+				t.Errorf("size %d: Next() = %d bytes, %v", size, len(got), err)
+			}
+			b.Release()
+			if used := left.used.Load(); used != 0 {
+				t.Errorf("size %d: %d reserved at the end; want 0", size, used)
+			}
+		}
+	}
+	if b := stream.New(stream.Options{Size: 5, Limit: 4}); b.Begin([]byte("a")) {
+		t.Error("Begin() = true past the limit")
+	}
+}
+
 func TestH4_RefusedBudgetNarrowsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		money := newBudget(0)

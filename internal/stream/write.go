@@ -54,6 +54,28 @@ func (b *Body) Write(ctx context.Context, p []byte) (int, error) {
 	return n, nil
 }
 
+// Begin appends a copy of p before there is a reader: all of it, or nothing if the
+// limit or the budget has no room for that. Then the body is as good as new, and p
+// goes to Write once somebody has joined. It is called before any Write.
+func (b *Body) Begin(p []byte) bool {
+	b.mu.Lock()
+	fits := !b.over && !b.finished && int64(len(p)) <= b.limit
+	b.mu.Unlock()
+	if !fits {
+		return false
+	}
+	n := max(int64(len(p)), min(smallChunk, b.limit))
+	if b.size >= 0 {
+		n = max(int64(len(p)), min(trusted, b.size))
+	}
+	if !b.take(n) {
+		return false
+	}
+	b.add(make([]byte, 0, n), n)
+	spare := b.tail(int64(len(p)))
+	return b.publish(copy(spare, p)) == nil
+}
+
 // spare returns where the next bytes go: at least one, at most want.
 func (b *Body) spare(ctx context.Context, want int) ([]byte, error) {
 	for {

@@ -32,7 +32,11 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(crashDir) == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		if wardRoot != "" {
+			_ = os.RemoveAll(wardRoot) // it is in a temporary folder
+		}
+		os.Exit(code)
 	}
 	var level jobs.Durability
 	if err := level.UnmarshalText([]byte(os.Getenv(crashLevel))); err != nil {

@@ -25,9 +25,10 @@
 // What neither level survives is a disk that returns other bytes than were
 // written, or a file that was cut: the same report (issues 7549 and 7556) has
 // damaged files cost acknowledged messages in the middle of a stream, on a
-// minority of the servers even. The server notices a damaged message by its
-// checksum and leaves it out. [Start] fails where a whole stream is not
-// recovered, and writes what the server says of the rest to Options.Log. Against
+// minority of the servers even. The server leaves out what it cannot read, and cuts
+// what follows. So [Start] compares the files with a ledger of what was flushed,
+// before the server opens them. Where anything is missing it returns a
+// [DamageError] and has changed nothing; [Repair] recovers what there is. Against
 // the loss of a disk there are servers with replicas, and backups.
 //
 // # When the disk is full

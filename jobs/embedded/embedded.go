@@ -26,7 +26,8 @@ type Server struct {
 	addr string
 	port int
 
-	flush *flusher // nil with jobs.Process
+	flush *flusher
+	marks marks // only for watch, and Close after it
 
 	stop    chan struct{} // closed by Close
 	watched chan struct{} // closed when watch has returned
@@ -38,15 +39,18 @@ type Server struct {
 
 	unserve func() // guarded by mu; ends that this process flushes ns itself; may be nil
 
+	trouble error // guarded by mu; see Err
+
 	full bool // only for watch: nothing is accepted
 }
 
 // errRestarting is what connections get while there is no server.
 var errRestarting = errors.New("embedded: closed, or restarting after a write that failed")
 
-// Start starts a server, and waits until it has recovered what is in Dir. Its
-// errors are those of the options, ErrInUse, and why the folder cannot be used
-// or the server not start; nothing is left running then.
+// Start starts a server, and waits until it has recovered what is in Dir. Before, it
+// compares the files with what was flushed, and changes nothing where something is
+// missing: see [DamageError]. Its other errors are those of the options, ErrInUse, a
+// [StoreError], and why the server cannot start; nothing is left running then.
 func Start(o Options) (*Server, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -60,6 +64,7 @@ func Start(o Options) (*Server, error) {
 		o: o, log: newLogger(o.Log), lock: lock,
 		stop: make(chan struct{}), watched: make(chan struct{}),
 	}
+	s.flush = newFlusher(o.Dir, s.log.fail)
 	ns, err := s.start()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -70,23 +75,24 @@ func Start(o Options) (*Server, error) {
 		s.addr = "nats://" + reachable(a)
 	}
 	if o.Durability == jobs.Disk {
-		if s.flush, err = s.startFlush(); err != nil {
+		if err = s.serveFlush(); err != nil {
 			halt(ns)
 			return nil, errors.Join(err, lock.Close())
 		}
 		s.swap(ns) // to be flushed from now on
 	}
+	go s.flush.run()
 	s.keepFree(ns)
 	go s.watch()
 	return s, nil
 }
 
-func (s *Server) startFlush() (*flusher, error) {
+func (s *Server) serveFlush() error {
 	nc, err := s.Connect(nats.Name("weir flush"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return startFlusher(s.o.Dir, nc, s.log.fail)
+	return s.flush.serve(nc)
 }
 
 // reachable returns where a listener is reached from this machine.
@@ -102,7 +108,11 @@ func reachable(a *net.TCPAddr) string {
 func (s *Server) start() (*server.Server, error) {
 	before, err := storedStreams(s.o.Dir, server.DEFAULT_GLOBAL_ACCOUNT)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: reading the folder: %w", err)
+		return nil, &StoreError{s.o.Dir, err}
+	}
+	prepared, err := s.prepare()
+	if err != nil {
+		return nil, err
 	}
 	ns, err := server.NewServer(s.o.serverOptions(s.port))
 	if err != nil {
@@ -114,6 +124,9 @@ func (s *Server) start() (*server.Server, error) {
 	said, err := s.log.end()
 	if err == nil {
 		err = recovered(ns, before, said)
+	}
+	if err == nil {
+		err = s.consumers(ns, prepared.Queues)
 	}
 	if err != nil {
 		halt(ns)
@@ -192,7 +205,7 @@ func (s *Server) swap(ns *server.Server) *server.Server {
 		s.unserve()
 		s.unserve = nil
 	}
-	if ns != nil && s.flush != nil {
+	if ns != nil && s.o.Durability == jobs.Disk {
 		s.unserve = journal.ServeLocally(ns.ID(), s.flush)
 	}
 	return old
@@ -210,9 +223,9 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.stop)
 		<-s.watched
-		if s.flush != nil {
-			s.flush.close()
-		}
+		s.flush.close()
+		s.mark(true)
+		s.flush.reset(func() {})
 		if ns := s.swap(nil); ns != nil {
 			halt(ns)
 		}

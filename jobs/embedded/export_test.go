@@ -21,7 +21,7 @@ func NewFlusher(dir string) Flusher {
 
 // Flush flushes a stream, and returns which of its blocks was flushed last.
 func (f Flusher) Flush(stream string) (block int, err error) {
-	err = f.f.flush(stream)
+	err = f.f.once(stream)
 	if last := f.f.tails[stream]; last != nil {
 		block = last.index
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/weir-go/weir/jobs/internal/disk"
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
@@ -38,7 +39,11 @@ type flusher struct {
 	mu      sync.Mutex
 	waiting []asked // guarded by mu
 
-	tails map[string]*tail // only for run; by stream
+	folder string // of the server
+
+	work    sync.Mutex                // held while it flushes
+	tails   map[string]*tail          // guarded by work; by stream
+	follows map[string]*disk.Follower // guarded by work; by stream
 }
 
 var _ journal.Flusher = (*flusher)(nil)
@@ -49,33 +54,96 @@ type asked struct {
 	answer func(error) // must not block
 }
 
-// startFlusher serves journal.FlushSubject on nc, which is its own from then on.
-func startFlusher(dir string, nc *nats.Conn, fail func(error)) (*flusher, error) {
-	f := &flusher{
-		dir: filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams"),
-		nc:  nc, fail: fail,
+// newFlusher flushes the streams in the folder of a server.
+func newFlusher(dir string, fail func(error)) *flusher {
+	return &flusher{
+		dir:    filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams"),
+		folder: dir, fail: fail,
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		tails: make(map[string]*tail),
+		tails: make(map[string]*tail), follows: make(map[string]*disk.Follower),
 	}
+}
+
+// serve answers journal.FlushSubject on nc, which is its own from then on.
+func (f *flusher) serve(nc *nats.Conn) error {
+	f.nc = nc
 	_, err := nc.Subscribe(journal.FlushSubject, f.hear)
 	if err == nil {
 		err = nc.Flush() // so that nobody asks before
 	}
 	if err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("embedded: %w", err)
+		return fmt.Errorf("embedded: %w", err)
 	}
-	go f.run()
-	return f, nil
+	return nil
 }
 
 func (f *flusher) close() {
 	close(f.stop)
 	<-f.done
+	for _, stream := range f.streams() {
+		_ = f.once(stream) // nobody waits for it, and the next start compares
+	}
+	if f.nc != nil {
+		f.nc.Close()
+	}
+}
+
+// reset closes all files: what is flushed next is looked for anew. In between do is
+// called, which nothing is flushed beside.
+func (f *flusher) reset(do func()) {
+	f.work.Lock()
+	defer f.work.Unlock()
+	defer do()
 	for stream := range f.tails {
 		f.forget(stream)
 	}
-	f.nc.Close()
+	for stream, follower := range f.follows {
+		_ = follower.Close() // it was flushed, or will be found to lack something
+		delete(f.follows, stream)
+	}
+}
+
+// all has every stream of jobs flushed.
+func (f *flusher) all() {
+	for _, stream := range f.streams() {
+		f.Begin(stream)
+	}
+}
+
+// streams are those of jobs.
+func (f *flusher) streams() (all []string) {
+	entries, _ := os.ReadDir(f.dir) // if it is gone, watch says so
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), disk.StreamPrefix) {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+// marks returns how far the streams are, which is on the disk then.
+func (f *flusher) marks() (map[string]disk.StreamMark, error) {
+	f.work.Lock()
+	defer f.work.Unlock()
+	all := map[string]disk.StreamMark{}
+	for stream, follower := range f.follows {
+		if err := follower.Sync(); err != nil {
+			return nil, err
+		}
+		all[stream] = disk.StreamMark{Last: follower.Last()}
+	}
+	return all, nil
+}
+
+// jobs counts the jobs of a stream; below 0 where that would take long.
+func (f *flusher) jobs(stream string) int {
+	f.work.Lock()
+	defer f.work.Unlock()
+	if follower := f.follows[stream]; follower != nil {
+		return follower.Jobs(time.Now())
+	}
+	return -1
 }
 
 // hear answers those who ask by a message. An answer that is lost is asked for
@@ -146,7 +214,7 @@ func (f *flusher) run() {
 		for _, a := range all {
 			err, is := done[a.stream]
 			if !is {
-				if err = f.flush(a.stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err = f.once(a.stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					f.fail(err)
 				}
 				done[a.stream] = err
@@ -156,12 +224,53 @@ func (f *flusher) run() {
 	}
 }
 
-// flush puts a stream on the disk: the first time all of it, then the blocks
-// from the one that was the last on.
-func (f *flusher) flush(stream string) error {
+// once flushes a stream, and then notes in its ledger what was flushed:
+//
+//  1. What was written by now is read.
+//  2. It is flushed, and at the same time what the ledger got the last time.
+//  3. It is noted in the ledger. A killed process has noted all that it has
+//     acknowledged; after a loss of power the ledger may be one flush behind, and is
+//     never ahead.
+func (f *flusher) once(stream string) error {
 	if stream == "" || strings.ContainsAny(stream, `/\`) || stream[0] == '.' {
 		return fmt.Errorf("%q is no stream", stream)
 	}
+	f.work.Lock()
+	defer f.work.Unlock()
+	if !strings.HasPrefix(stream, disk.StreamPrefix) {
+		return f.flush(stream)
+	}
+	follower := f.follows[stream]
+	if follower == nil {
+		if !isFolder(filepath.Join(f.dir, stream)) {
+			return fs.ErrNotExist
+		}
+		var err error
+		if follower, err = disk.Follow(f.folder, f.dir, stream); err != nil {
+			return err
+		}
+		f.follows[stream] = follower
+	}
+	if err := follower.Read(); err != nil {
+		return err
+	}
+	synced := make(chan error, 1)
+	go func() { synced <- follower.Sync() }() // ends with this flush
+	err := f.flush(stream)
+	if err := errors.Join(err, <-synced); err != nil {
+		return err
+	}
+	return follower.Note(time.Now())
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// flush puts a stream on the disk: the first time all of it, then the blocks
+// from the one that was the last on.
+func (f *flusher) flush(stream string) error {
 	err := fs.ErrNotExist
 	if t := f.tails[stream]; t != nil {
 		err = t.flush()

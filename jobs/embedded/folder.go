@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/jobs/internal/disk"
 )
 
 // ErrInUse is what Start returns where another Server has the folder.
@@ -16,23 +19,36 @@ var ErrInUse = errors.New("embedded: folder in use")
 // another.
 const lockName = "weir.lock"
 
-// openFolder makes dir if need be, and takes its lock, which is held as long as
-// the file is open.
+// openFolder makes dir if need be, and takes its lock, which is held as long as the
+// file is open. One that is missing and was there is not made.
 func openFolder(dir string) (*os.File, error) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		r, err := disk.Check(dir, time.Now())
+		if err == nil && r.Damaged() {
+			err = &disk.DamageError{Report: r}
+		}
+		if _, damaged := errors.AsType[*DamageError](err); damaged || errors.Is(err, ErrNewer) {
+			return nil, err
+		}
+	}
+	return lockFolder(dir)
+}
+
+func lockFolder(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("embedded: making the folder: %w", err)
+		return nil, &StoreError{dir, fmt.Errorf("making it: %w", err)}
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: opening the folder: %w", err)
+		return nil, &StoreError{dir, fmt.Errorf("opening it: %w", err)}
 	}
 	ok, err := tryLock(f)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s, by process %s", ErrInUse, dir, owner(f))
 	} else if err != nil {
 		err = fmt.Errorf("embedded: locking %s: %w", f.Name(), err)
-	} else {
-		err = probe(f)
+	} else if err = probe(f); err != nil {
+		err = &StoreError{dir, err}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -54,13 +70,13 @@ func owner(f *os.File) string {
 // The space is asked for anew each time, since the file is cut before.
 func probe(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("embedded: writing to the folder: %w", err)
+		return fmt.Errorf("writing to it: %w", err)
 	}
 	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err != nil {
-		return fmt.Errorf("embedded: writing to the folder: %w", err)
+		return fmt.Errorf("writing to it: %w", err)
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("embedded: flushing to the folder: %w", err)
+		return fmt.Errorf("flushing to it: %w", err)
 	}
 	return nil
 }

@@ -34,8 +34,7 @@ var failures = []string{"ritical write error", "will be DISABLED", "disabling Je
 
 func (l *logger) Warnf(format string, v ...any) {
 	msg := fmt.Sprintf(format, v...)
-	if !hasAny(msg, expected) {
-		l.note(msg)
+	if !hasAny(msg, expected) && !l.note(msg) {
 		l.to.Warn("embedded: " + strings.TrimSpace(msg))
 	}
 	l.look(msg)
@@ -43,8 +42,9 @@ func (l *logger) Warnf(format string, v ...any) {
 
 func (l *logger) Errorf(format string, v ...any) {
 	msg := fmt.Sprintf(format, v...)
-	l.note(msg)
-	l.to.Error("embedded: " + strings.TrimSpace(msg))
+	if !l.note(msg) {
+		l.to.Error("embedded: " + strings.TrimSpace(msg))
+	}
 	l.look(msg)
 }
 
@@ -63,14 +63,22 @@ func (l *logger) Noticef(string, ...any) {}
 func (l *logger) Debugf(string, ...any)  {}
 func (l *logger) Tracef(string, ...any)  {}
 
-// note keeps what is said during the start: its last part says why something
-// was not recovered.
-func (l *logger) note(msg string) {
+// note keeps what is said during the start, and reports whether there is one. The
+// files were checked before, and what is not recovered fails the start, with the
+// first of what was said. The rest would look like a loss where a process was killed,
+// and is for those who look for it.
+func (l *logger) note(msg string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.said != nil && len(l.said) < cap(l.said) {
-		l.said = append(l.said, strings.TrimSpace(msg))
+	if l.said == nil {
+		return false
 	}
+	msg = strings.TrimSpace(msg)
+	if len(l.said) < cap(l.said) {
+		l.said = append(l.said, msg)
+	}
+	l.to.Debug("embedded: the server says at its start: " + msg)
+	return true
 }
 
 func (l *logger) look(msg string) {

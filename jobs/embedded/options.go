@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -90,6 +91,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Log = plain.Logger(o.Log)
 	return o
 }
 

@@ -89,6 +89,10 @@ func (t *tail) flush() error {
 			break
 		}
 		grown = true
+		// What was written to this block between its flush and its end.
+		if err = t.file.Sync(); err != nil {
+			break
+		}
 		err = ignoreGone(t.open(next)) // one that is gone again has left nothing
 	}
 	if err == nil && grown {

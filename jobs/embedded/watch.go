@@ -1,9 +1,13 @@
 package embedded
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/weir-go/weir/jobs"
 )
 
 // lookEvery is how often the disk is looked at, and tried again.
@@ -17,19 +21,40 @@ func (s *Server) watch() {
 	defer close(s.watched)
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	for {
+	for looks := 1; ; looks++ {
 		select {
 		case <-s.stop:
 			return
 		case <-s.log.broken:
-			s.revive(ticker.C)
+			if !s.vanished() {
+				s.revive(ticker.C)
+			}
 		case <-ticker.C:
+		}
+		if s.vanished() {
+			s.giveUp()
+			return
+		}
+		s.mark(false)
+		if s.o.Durability == jobs.Process && looks%int(SyncInterval/lookEvery) == 0 {
+			s.flush.all()
 		}
 		ns := s.current()
 		if ns == nil {
 			return // closed while there was none
 		}
 		s.keepFree(ns)
+	}
+}
+
+// giveUp ends the server within, as what it would acknowledge would be nowhere.
+func (s *Server) giveUp() {
+	err := &StoreError{s.o.Dir, ErrVanished}
+	s.setErr(err)
+	s.o.Log.Error("embedded: " + err.Err.Error())
+	s.mark(true) // so that the next start knows
+	if ns := s.swap(nil); ns != nil {
+		halt(ns)
 	}
 }
 
@@ -64,8 +89,10 @@ func (s *Server) keepFree(ns *server.Server) {
 		s.o.Log.Error("embedded: limiting the store", "error", err)
 		return
 	case full:
+		s.setErr(&StoreError{s.o.Dir, fmt.Errorf("%w: %d bytes are free, and %d stay free", errDiskFull, free, s.o.MinFree)})
 		s.o.Log.Error("embedded: disk full, nothing is accepted", "free", free, "min_free", s.o.MinFree)
 	default:
+		s.setErr(nil)
 		s.o.Log.Warn("embedded: disk has room again", "free", free)
 	}
 	s.full = full
@@ -75,18 +102,23 @@ func (s *Server) keepFree(ns *server.Server) {
 // all writes. There is none until the disk takes writes again.
 func (s *Server) revive(tick <-chan time.Time) {
 	s.o.Log.Error("embedded: a write has failed, the server is started again")
-	halt(s.swap(nil))
+	s.setErr(&StoreError{s.o.Dir, errWrite})
+	if ns := s.swap(nil); ns != nil {
+		halt(ns)
+	}
 	var last string
 	for {
 		ns, err := s.tryStart()
 		if err == nil {
 			s.full = false // a new server has no limit
+			s.setErr(nil)
 			s.swap(ns)
 			s.o.Log.Warn("embedded: the server runs again")
 			return
 		}
 		if err.Error() != last {
 			last = err.Error()
+			s.setErr(err)
 			s.o.Log.Error("embedded: starting the server again", "error", err)
 		}
 		select {
@@ -96,6 +128,11 @@ func (s *Server) revive(tick <-chan time.Time) {
 		}
 	}
 }
+
+var (
+	errDiskFull = errors.New("the disk is full")
+	errWrite    = errors.New("a write has failed; it is tried again")
+)
 
 // tryStart does not begin before there is room: recovery writes, too.
 func (s *Server) tryStart() (*server.Server, error) {

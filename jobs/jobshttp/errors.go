@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -61,6 +62,9 @@ type verdict struct {
 	detail     string
 }
 
+// errShared: the job is not this client's alone.
+var errShared = errors.New("jobshttp: a job of anonymous clients")
+
 // verdictOn is the one table that maps errors to HTTP. The first row that
 // matches holds.
 func verdictOn(err error) verdict {
@@ -84,6 +88,8 @@ func verdictOn(err error) verdict {
 		return verdict{http.StatusBadGateway, 0, fmt.Sprintf("The job is %s after %d attempts: %s", failed.State, failed.Attempt, failed.Message)}
 	case errors.Is(err, jobs.ErrCancelled):
 		return verdict{http.StatusGone, 0, "The job was cancelled."}
+	case errors.Is(err, errShared):
+		return verdict{http.StatusForbidden, 0, "The job may be that of several clients, and none of them can cancel it."}
 	case errors.Is(err, jobs.ErrFinished):
 		return verdict{http.StatusConflict, 0, "The job is over."}
 	case errors.Is(err, jobs.ErrNotFound):
@@ -120,7 +126,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType s
 	if err != nil {
 		status, body = http.StatusInternalServerError, nil // there is nothing in it that cannot be written
 	}
-	body = append(body, '\n')
+	body = append(plain.JSON(body), '\n')
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -127,7 +128,7 @@ func (e *stream) tell(j jobs.Status) bool {
 		return false
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "id: %d\nevent: %s\ndata: %s\n\n", j.Revision, eventOf(e.last, j), data)
+	fmt.Fprintf(&b, "id: %d\nevent: %s\ndata: %s\n\n", j.Revision, eventOf(e.last, j), plain.JSON(data))
 	e.last, e.seen = j, j.Revision
 	return e.send(b.Bytes()) && more
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/embedded"
@@ -20,7 +21,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	server, err := embedded.Start(embedded.Options{Dir: dir})
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "jobs")})
 	if err != nil {
 		log.Fatal(err)
 	}

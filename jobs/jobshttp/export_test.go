@@ -25,3 +25,11 @@ func VerdictOn(err error) (status int, retryAfter time.Duration) {
 
 // Rebuild is request.
 func Rebuild(q Request) (*http.Request, error) { return q.request(context.Background()) }
+
+// RetryAfter is retryAfter, for fuzzing.
+func RetryAfter(lines ...string) time.Duration {
+	return retryAfter(http.Header{"Retry-After": lines}, missing)
+}
+
+// missing is what RetryAfter returns where nothing can be read.
+const missing = -time.Second

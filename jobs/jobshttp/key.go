@@ -1,6 +1,7 @@
 package jobshttp
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
@@ -11,17 +12,39 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// principal says who sends h without giving it away: a hash over the fields that
-// tell clients apart. Those who send none of them are one principal.
+// cookiePrefix begins the name of a cookie among the fields of a principal.
+const cookiePrefix = "cookie:"
+
+// anonymous is the principal of those who say nothing about who they are.
+var anonymous = principal(nil, nil)
+
+// principal identifies the client that sends h without revealing it: a hash over the fields and
+// cookies that tell clients apart, or anonymous if there is none of them.
 func principal(h http.Header, fields []string) string {
 	d := newDigest("principal")
 	for _, name := range fields {
-		d.fields(name, h[name])
+		values := h[name]
+		if cookie, ok := strings.CutPrefix(name, cookiePrefix); ok {
+			values = cookies(h, cookie)
+		}
+		if len(values) > 0 {
+			d.fields(name, values)
+		}
 	}
 	return d.sum()
+}
+
+// cookies are the values that h has of one cookie.
+func cookies(h http.Header, name string) []string {
+	var values []string
+	for _, c := range (&http.Request{Header: h}).CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return values
 }
 
 // fingerprint is what two requests must have in common to be the same: all but
@@ -36,12 +59,27 @@ func (q Request) fingerprint() string {
 		}
 	}
 	d.add(string(q.Body))
+	if n := cdnloop.Hops(q.Header); n > 0 {
+		// Two gateways that forward to each other would have their jobs wait for
+		// each other's.
+		d.add("hops", strconv.Itoa(n))
+	}
 	return d.sum()
+}
+
+// without returns q without a field.
+func (q Request) without(name string) Request {
+	q.Header = q.Header.Clone()
+	q.Header.Del(name)
+	return q
 }
 
 // keyOf is the job key of q: empty if each such request is a job of its own. The
 // queue is the route's, so that routes are apart.
-func (q Request) keyOf(idempotency, principal string) string {
+//
+// With own it has what nobody can guess in place of what the request is: its job is
+// the client's alone, and its ID, which comes from the key, lets nobody else in.
+func (q Request) keyOf(idempotency, principal string, own bool) string {
 	switch {
 	case idempotency != "":
 		return "idempotency " + principal + " " + idempotency
@@ -52,7 +90,11 @@ func (q Request) keyOf(idempotency, principal string) string {
 			path = path[:256]
 		}
 		d := newDigest("key")
-		d.add(principal, q.fingerprint())
+		if own {
+			d.add(rand.Text())
+		} else {
+			d.add(principal, q.fingerprint())
+		}
 		return q.Method + " " + strings.ToValidUTF8(path, "?") + " " + d.sum()
 	}
 	return ""
@@ -84,7 +126,10 @@ func (d digest) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }
 func canonical(names []string) []string {
 	out := make([]string, 0, len(names))
 	for _, name := range names {
-		out = append(out, textproto.CanonicalMIMEHeaderKey(name))
+		if !strings.HasPrefix(name, cookiePrefix) { // the names of cookies have cases
+			name = textproto.CanonicalMIMEHeaderKey(name)
+		}
+		out = append(out, name)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,14 @@ type RouteOptions struct {
 	// DefaultUnsafeAttempts.
 	UnsafeAttempts int
 
-	// Queue has Lease, AttemptTimeout, RetryInitial, RetryMax, ResultTTL,
+	// Formerly are names that the route had before. It answers for the jobs that were
+	// accepted under them and runs those, and a request whose key has such a job joins
+	// it. New jobs have the route's name. A name is of one route at a time, and only
+	// the queues of a Route can be taken over.
+	Formerly []string
+
+	// Queue has MaxCrashes (with fewer attempts than that, their number), Lease,
+	// AttemptTimeout, RetryInitial, RetryMax, ResultTTL,
 	// DeadTTL, MaxQueued and MaxAge. The rest of it is set here.
 	Queue jobs.QueueOptions
 
@@ -66,10 +74,23 @@ type RouteOptions struct {
 	// DefaultMaxResult.
 	MaxBody, MaxResult int
 
-	// Principal are the request fields by which clients are told apart: who
-	// sends others than the job's gets 404. nil: Authorization and Cookie.
-	// Without any field, all clients are one.
+	// Principal names what tells clients apart: request fields, and single cookies
+	// as "cookie:NAME". A job belongs to the client that sent these, and others get
+	// 404. nil means Authorization. The whole Cookie field is a bad choice: any new
+	// cookie makes another client of the same user.
+	//
+	// A client that sends none of them is anonymous. Each of its requests is a job of
+	// its own, with an ID that cannot be guessed: a client that has the address of the job
+	// may read and cancel it. With an Idempotency-Key it is the key that nobody must
+	// be able to guess.
 	Principal []string
+
+	// ShareAnonymous makes one job of safe requests that are alike, if they are
+	// anonymous and send neither Authorization nor Cookie. All who ask get its
+	// result, whatever its Cache-Control says, and nobody can cancel it. Without it
+	// only the calls of such jobs are shared, where the handler is a cache that
+	// coalesces, and as the response allows.
+	ShareAnonymous bool
 
 	// DropCredentials leaves Authorization, Cookie and the fields of Principal
 	// out of what is stored, and so of the call too. Without it they are stored
@@ -88,11 +109,18 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,59}$`)
 // onceSuffix ends the name of the queue for what must not be repeated.
 const onceSuffix = "-once"
 
+// nameBound is that of a route's name, in words.
+const nameBound = "1 to 59 letters, digits, - and _, without -once at the end"
+
 // ValidName reports whether name can be that of a Route: 1 to 59 letters,
 // digits, - and _, without "-once" at its end.
 func ValidName(name string) bool {
 	return nameForm.MatchString(name) && !strings.HasSuffix(name, onceSuffix)
 }
+
+// NameOf returns the name of the route that a queue is of, or would be of: each has
+// two, its name and that with "-once" at the end.
+func NameOf(queue string) string { return strings.TrimSuffix(queue, onceSuffix) }
 
 // Validate returns all faults at once, each an *OptionError. Those of Queue are
 // found by Service.Route.
@@ -112,9 +140,14 @@ func (o RouteOptions) Validate() error {
 	size := fmt.Sprintf("from 0 to %d", MaxBody)
 	check(o.MaxBody >= 0 && o.MaxBody <= MaxBody, "MaxBody", o.MaxBody, size)
 	check(o.MaxResult >= 0 && o.MaxResult <= MaxBody, "MaxResult", o.MaxResult, size)
+	for i, name := range o.Formerly {
+		ok := ValidName(name) && !slices.Contains(o.Formerly[:i], name)
+		check(ok, "Formerly["+strconv.Itoa(i)+"]", strconv.Quote(name), nameBound+", and named once")
+	}
 	for i, name := range o.Principal {
+		name = strings.TrimPrefix(name, cookiePrefix)
 		ok := name != "" && strings.IndexFunc(name, func(c rune) bool { return c > 0x7f || !isTokenByte(byte(c)) }) < 0
-		check(ok, "Principal["+strconv.Itoa(i)+"]", strconv.Quote(name), "the name of a field")
+		check(ok, "Principal["+strconv.Itoa(i)+"]", strconv.Quote(name), "the name of a field, or cookie:NAME")
 	}
 	return errors.Join(errs...)
 }
@@ -126,7 +159,7 @@ func (o RouteOptions) withDefaults() RouteOptions {
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
 	if o.Principal == nil {
-		o.Principal = []string{"Authorization", "Cookie"}
+		o.Principal = []string{"Authorization"}
 	}
 	o.Principal = canonical(o.Principal)
 	o.Queue.MaxInput, o.Queue.MaxResult = o.MaxBody+headRoom, o.MaxResult+headRoom
@@ -138,5 +171,11 @@ func (o RouteOptions) secret() []string {
 	if !o.DropCredentials {
 		return nil
 	}
-	return append([]string{"Authorization", "Cookie"}, o.Principal...)
+	out := []string{"Authorization", "Cookie"}
+	for _, name := range o.Principal {
+		if !strings.HasPrefix(name, cookiePrefix) { // that is in Cookie
+			out = append(out, name)
+		}
+	}
+	return out
 }

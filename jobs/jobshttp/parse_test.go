@@ -147,3 +147,38 @@ func TestC4_TargetsThatCannotBeReadAreNotTold(t *testing.T) {
 		}
 	}
 }
+
+// Retry-After is seconds in digits, or one of the three dates of HTTP; whatever a server
+// sends, nobody waits for less than nothing, and what cannot be read is as if missing.
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"", "0", "120", "-1", "+1", "1.5", "2147483647", "2147483648", "99999999999999999999", "1_0", " 1", "Fri, 31 Dec 1999 23:59:59 GMT",
+		"Friday, 31-Dec-99 23:59:59 GMT", "Fri Dec 31 23:59:59 1999", "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 1999 23:59:59 CET", "1, 2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		before := time.Now()
+		got := jobshttp.RetryAfter(s)
+		const missing = -time.Second
+		digits := s != "" && strings.Trim(s, "0123456789") == ""
+		number, tooLong := strings.TrimLeft(s, "0"), false
+		if digits {
+			tooLong = len(number) > 10 || len(number) == 10 && number > "2147483647"
+		}
+		date, err := http.ParseTime(s)
+		switch {
+		case digits && !tooLong:
+			if want, _ := time.ParseDuration("0" + number + "s"); got != want {
+				t.Errorf("Retry-After: %q = %v; want %v", s, got, want)
+			}
+		case err == nil:
+			if want := max(date.Sub(before), 0); got < 0 || got > want {
+				t.Errorf("Retry-After: %q = %v; want at most %v", s, got, want)
+			}
+		case got != missing:
+			t.Errorf("Retry-After: %q = %v; want it as if missing", s, got)
+		}
+		if second := jobshttp.RetryAfter(s, "7"); second != got && err != nil {
+			t.Errorf("Retry-After: %q and then 7 = %v; want %v, of the first", s, second, got)
+		}
+	})
+}

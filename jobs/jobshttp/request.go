@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/internal/bounded"
 )
 
 // A Request is what is kept of an http.Request that became a job. Trailers are
@@ -69,7 +71,7 @@ func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []stri
 		return q, nil
 	}
 	var err error
-	q.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	q.Body, err = bounded.All(http.MaxBytesReader(w, r.Body, int64(limit)), int64(limit))
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return q, large
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,6 +25,12 @@ type Route struct {
 	next    http.Handler
 	o       RouteOptions
 
+	pair
+	former []pair // of the names that it had before
+}
+
+// A pair is the queues of a route's name.
+type pair struct {
 	often *queue // safe requests, and those with an Idempotency-Key
 	once  *queue // the others
 }
@@ -31,27 +38,47 @@ type Route struct {
 func (s *Service) newRoute(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
 	var errs []error
 	if !ValidName(name) {
-		errs = append(errs, &OptionError{"name", name, "1 to 59 letters, digits, - and _, without -once at the end"})
+		errs = append(errs, &OptionError{"name", name, nameBound})
+	}
+	if i := slices.Index(o.Formerly, name); i >= 0 {
+		errs = append(errs, &OptionError{fmt.Sprintf("RouteOptions.Formerly[%d]", i), name, "another name than the route's"})
 	}
 	if err := errors.Join(append(errs, o.Validate())...); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
 	rt := &Route{service: s, name: name, next: next, o: o}
+	own, err := s.newPair(ctx, name, o)
+	if err != nil {
+		return nil, fmt.Errorf("jobshttp: route %s: %w", name, err)
+	}
+	rt.pair = own
+	for _, was := range o.Formerly {
+		p, err := s.newPair(ctx, was, o)
+		if err != nil {
+			return nil, fmt.Errorf("jobshttp: route %s, formerly %s: %w", name, was, err)
+		}
+		rt.former = append(rt.former, p)
+	}
+	return rt, nil
+}
+
+func (s *Service) newPair(ctx context.Context, name string, o RouteOptions) (p pair, err error) {
 	for _, q := range []struct {
 		at       **queue
 		name     string
 		attempts int
-	}{{&rt.often, name, o.Attempts}, {&rt.once, name + onceSuffix, o.UnsafeAttempts}} {
+	}{{&p.often, name, o.Attempts}, {&p.once, name + onceSuffix, o.UnsafeAttempts}} {
 		o := o.Queue
 		o.MaxAttempts = q.attempts
+		o.MaxCrashes = min(o.MaxCrashes, q.attempts)
 		made, err := jobs.NewQueue[Request, Response](ctx, s.store, q.name, o)
 		if err != nil {
-			return nil, fmt.Errorf("jobshttp: route %s: %w", name, err)
+			return p, err
 		}
 		*q.at = made.WithCodecs(requests, responses)
 	}
-	return rt, nil
+	return p, nil
 }
 
 // Name is the route's.
@@ -59,16 +86,38 @@ func (rt *Route) Name() string { return rt.name }
 
 // Stats counts the requests that became jobs here.
 func (rt *Route) Stats() jobs.Stats {
-	a, b := rt.often.Stats(), rt.once.Stats()
-	return jobs.Stats{Submitted: a.Submitted + b.Submitted, Joined: a.Joined + b.Joined, Refused: a.Refused + b.Refused}
+	var sum jobs.Stats
+	for q := range rt.queues() {
+		s := q.Stats()
+		sum.Submitted += s.Submitted
+		sum.Joined += s.Joined
+		sum.Refused += s.Refused
+	}
+	return sum
 }
 
-// queueOf returns the queue of a name.
-func (rt *Route) queueOf(name string) *queue {
-	if name == rt.name {
-		return rt.often
+// pairs are all that the route answers for, its own first.
+func (rt *Route) pairs() []pair { return append([]pair{rt.pair}, rt.former...) }
+
+// queues are those of all pairs.
+func (rt *Route) queues() iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		for _, p := range rt.pairs() {
+			if !yield(p.often) || !yield(p.once) {
+				return
+			}
+		}
 	}
-	return rt.once
+}
+
+// queueOf returns the queue of a name; nil if it is not the route's.
+func (rt *Route) queueOf(name string) *queue {
+	for q := range rt.queues() {
+		if q.Name() == name {
+			return q
+		}
+	}
+	return nil
 }
 
 // ServeHTTP answers r by a job, or has the handler answer it.
@@ -106,6 +155,25 @@ func (rt *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rt.answer(w, r, job, wait, extra)
 }
+
+// Closed returns what stands before next while no jobs can be kept, in place of a
+// [Route] with these options: a request that would become a job is refused with what
+// err is over HTTP, and the handler answers all others.
+func Closed(next http.Handler, o RouteOptions, err error) http.Handler {
+	rt := &Route{next: next, o: o.withDefaults()}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rt.takes(r, readPrefer(r.Header)) {
+			w.Header().Set("Vary", "Prefer")
+			refuse(w, r, err)
+			return
+		}
+		rt.ServeHTTP(w, r)
+	})
+}
+
+// Refuse answers r with what an error of package jobs is over HTTP, as a problem
+// document (RFC 9457).
+func Refuse(w http.ResponseWriter, r *http.Request, err error) { refuse(w, r, err) }
 
 // unmarked returns r without the fields that tell the handler of a job's attempt:
 // clients are not believed.
@@ -164,16 +232,40 @@ func (rt *Route) submit(w http.ResponseWriter, r *http.Request, key string) (*jo
 	if err != nil {
 		return nil, err
 	}
-	o := jobs.SubmitOptions{Key: in.keyOf(key, owner), Owner: owner, Fingerprint: in.fingerprint()}
-	// With an Idempotency-Key nothing happens twice, whatever caches may keep.
-	o.Restart = key == "" && hasDirective(r.Header, "no-cache")
+	// What is stored may lack the credentials; what was sent decides.
+	credentials := len(r.Header["Authorization"])+len(r.Header["Cookie"]) > 0
+	own := owner == anonymous && (credentials || !rt.o.ShareAnonymous)
+	o := jobs.SubmitOptions{Key: in.keyOf(key, owner, own), Owner: owner, Fingerprint: in.fingerprint()}
+	if key != "" && owner != anonymous {
+		o.Fingerprint = in.without("Cookie").fingerprint() // the principal is known, and other cookies change
+	}
+	// With an Idempotency-Key nothing runs again, whatever caches may keep and
+	// however the job ended: the client asked for one run and its outcome.
+	o.Once = key != ""
+	o.Restart = !o.Once && hasDirective(r.Header, "no-cache")
 	q := rt.often
 	if o.Key == "" {
 		q, o.Fingerprint = rt.once, ""
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
+	if job, err := rt.joinFormer(ctx, in, o); !errors.Is(err, jobs.ErrNotFound) {
+		return job, err
+	}
 	return q.Submit(ctx, in, o)
+}
+
+// joinFormer joins the job of in that was accepted under a name that the route had
+// before, if the route's own queue has none; else it returns ErrNotFound.
+func (rt *Route) joinFormer(ctx context.Context, in Request, o jobs.SubmitOptions) (*jobs.Handle[Response], error) {
+	if len(rt.former) == 0 || o.Key == "" {
+		return nil, jobs.ErrNotFound
+	}
+	job, err := rt.often.Join(ctx, in, o)
+	for i := 0; i < len(rt.former) && errors.Is(err, jobs.ErrNotFound); i++ {
+		job, err = rt.former[i].often.Join(ctx, in, o)
+	}
+	return job, err
 }
 
 // answer answers r with the job's result, if it is there in time, or with 202.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -22,7 +23,7 @@ type Service struct {
 	store *jobs.Store
 	o     Options
 
-	// routes are the routes by the names of their queues. An atomic, as each
+	// routes are the routes by the names of their queues, former ones too. An atomic, as each
 	// request reads it; it is replaced under mu.
 	routes atomic.Pointer[map[string]*Route]
 	mu     sync.Mutex
@@ -54,7 +55,7 @@ func New(s *jobs.Store, o Options) (*Service, error) {
 func (s *Service) Path() string { return s.o.Path }
 
 // Route returns a Route before next and answers for its jobs, in place of those
-// of an earlier one with this name. The error joins an *OptionError for every
+// of an earlier one with this name, or with one that this one had formerly. The error joins an *OptionError for every
 // option that is out of bounds, or is what package jobs says.
 func (s *Service) Route(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
 	rt, err := s.newRoute(ctx, name, next, o)
@@ -67,7 +68,7 @@ func (s *Service) Route(ctx context.Context, name string, next http.Handler, o R
 	for queue, other := range *s.routes.Load() {
 		now[queue] = other
 	}
-	now[rt.name], now[rt.name+onceSuffix] = rt, rt
+	rt.register(now)
 	s.routes.Store(&now)
 	return rt, nil
 }
@@ -79,9 +80,16 @@ func (s *Service) Keep(routes ...*Route) {
 	defer s.mu.Unlock()
 	now := map[string]*Route{}
 	for _, rt := range routes {
-		now[rt.name], now[rt.name+onceSuffix] = rt, rt
+		rt.register(now)
 	}
 	s.routes.Store(&now)
+}
+
+// register has rt answer for its queues.
+func (rt *Route) register(routes map[string]*Route) {
+	for q := range rt.queues() {
+		routes[q.Name()] = rt
+	}
 }
 
 // Leave is for a server that is about to end: those who wait for a job are
@@ -164,23 +172,26 @@ type found struct {
 func (s *Service) find(r *http.Request, id string) (found, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
-	for queue, rt := range *s.routes.Load() {
-		job := rt.queueOf(queue).Job(id)
-		status, err := job.Status(ctx)
-		if errors.Is(err, jobs.ErrNotFound) {
-			continue
-		}
-		owner := principal(r.Header, rt.o.Principal)
-		if err == nil && subtle.ConstantTimeCompare([]byte(owner), []byte(status.Owner)) != 1 {
-			err = jobs.ErrNotFound
-		}
-		return found{rt, job, status}, err
+	routes := *s.routes.Load()
+	status, err := s.store.FindIn(ctx, slices.Collect(maps.Keys(routes)), id)
+	if err != nil {
+		return found{}, err
 	}
-	return found{}, jobs.ErrNotFound
+	rt := routes[status.Queue]
+	owner := principal(r.Header, rt.o.Principal)
+	// The address of an anonymous client's job is all that it has to show.
+	if status.Owner != anonymous && subtle.ConstantTimeCompare([]byte(owner), []byte(status.Owner)) != 1 {
+		return found{}, jobs.ErrNotFound
+	}
+	return found{rt, rt.queueOf(status.Queue).Job(id), status}, nil
 }
 
 // cancel answers DELETE.
 func (s *Service) cancel(w http.ResponseWriter, r *http.Request, job found) {
+	if job.route.o.ShareAnonymous && job.status.Owner == anonymous {
+		refuse(w, r, errShared)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
 	if err := job.handle.Cancel(ctx); err != nil {

@@ -128,7 +128,7 @@ func TestH23_Cancel(t *testing.T) {
 }
 
 func TestH23_OthersSeeNothing(t *testing.T) {
-	x := newSite(t, setup{})
+	x := newSite(t, setup{route: jobshttp.RouteOptions{Principal: []string{"Authorization", "Cookie"}}})
 	mine := x.async("POST", "/slow", "in", "Authorization: Bearer mine", "Cookie: a=b")
 	other, err := jobs.NewQueue[string, string](t.Context(), x.store, "other", jobs.QueueOptions{})
 	if err != nil {

@@ -77,7 +77,7 @@ func TestH23_ABudgetMakesJobsOfAll(t *testing.T) {
 	a := x.is("within the budget", x.do("GET", "/quick", ""), 201)
 	x.has("within the budget", a, "Preference-Applied", "")
 	x.has("within the budget", a, "Vary", "Prefer")
-	x = newSite(t, setup{route: jobshttp.RouteOptions{Budget: 100 * time.Millisecond}})
+	x = newSite(t, setup{route: jobshttp.RouteOptions{Budget: 100 * time.Millisecond, ShareAnonymous: true}})
 	a = x.is("beyond the budget", x.do("GET", "/slow", ""), 202)
 	x.has("beyond the budget", a, "Preference-Applied", "")
 	a = x.is("with a wait", x.do("GET", "/slow", "", "Prefer: wait=0"), 202)
@@ -88,7 +88,7 @@ func TestH23_ABudgetMakesJobsOfAll(t *testing.T) {
 }
 
 func TestH23_IdenticalSafeRequestsAreOneJob(t *testing.T) {
-	x := newSite(t, setup{})
+	x := newSite(t, setup{route: jobshttp.RouteOptions{ShareAnonymous: true}})
 	first := x.async("GET", "/slow?a", "", "User-Agent: one", "Traceparent: 1")
 	same := x.async("GET", "/slow?a", "", "User-Agent: two", "Traceparent: 2")
 	if same.job.ID != first.job.ID {
@@ -121,7 +121,7 @@ func TestH23_IdenticalSafeRequestsAreOneJob(t *testing.T) {
 }
 
 func TestH23_NoCacheBeginsAnew(t *testing.T) {
-	x := newSite(t, setup{})
+	x := newSite(t, setup{route: jobshttp.RouteOptions{ShareAnonymous: true}})
 	ask := func(fields ...string) string {
 		return x.is("a job", x.do("GET", "/quick", "", append(fields, "Prefer: respond-async, wait=10")...), 201).header.Get("X-Call")
 	}
@@ -187,6 +187,25 @@ func TestH23_IdempotencyKey(t *testing.T) {
 		x.problem(strings.Join(bad, ", "), x.do("POST", "/quick", "in", append(bad, "Prefer: respond-async")...), http.StatusBadRequest)
 	}
 	x.is("malformed, but no job", x.do("POST", "/quick", "in", "Idempotency-Key: a b"), 201)
+}
+
+// The client asked for one run and its outcome. A dead job is that outcome.
+func TestH23_DeadJobAnswersItsIdempotencyKey(t *testing.T) {
+	x := newSite(t, setup{route: jobshttp.RouteOptions{Attempts: 3}})
+	x.answers(failing(x, 503, 1000))
+	const key = "Idempotency-Key: k"
+	first := x.do("POST", "/quick", "", key, "Prefer: respond-async, wait=15")
+	x.problem("a job that dies", first, http.StatusBadGateway)
+	for _, more := range []string{"User-Agent: another", "Cache-Control: no-cache"} {
+		again := x.do("POST", "/quick", "", key, "Prefer: respond-async, wait=15", more)
+		x.problem("the same again", again, http.StatusBadGateway)
+		if a, b := again.header.Get("Location"), first.header.Get("Location"); a != b {
+			t.Errorf("Location of the same again = %q; want %q", a, b)
+		}
+	}
+	if n := x.calls.Load(); n != 3 {
+		t.Errorf("%d calls; want 3", n)
+	}
 }
 
 func TestH23_NoCacheDoesNotRepeatAnIdempotentRequest(t *testing.T) {

@@ -31,24 +31,35 @@ const (
 type Workers struct{ all []*jobs.Worker }
 
 // Work starts workers, in this program or in one of their own: Concurrency of o
-// is for each of the two queues.
+// is for each of the two queues, and for each of those of a former name.
 func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
-	often, err := rt.often.Work(rt.attempt, o)
-	if err != nil {
-		return nil, err
-	}
-	handler := rt.attempt
+	once := rt.attempt
 	if rt.o.UnsafeAttempts == 1 {
-		handler = rt.attemptOnce
+		once = rt.attemptOnce
 	}
-	once, err := rt.once.Work(handler, o)
-	if err != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = often.Stop(ctx) // the first error is told
-		return nil, err
+	w := &Workers{}
+	for _, p := range rt.pairs() {
+		err := w.add(p.often, rt.attempt, o)
+		if err == nil {
+			err = w.add(p.once, once, o)
+		}
+		if err != nil {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = w.Stop(ctx) // the first error is returned
+			return nil, err
+		}
 	}
-	return &Workers{[]*jobs.Worker{often, once}}, nil
+	return w, nil
+}
+
+// add starts the worker of a queue.
+func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.WorkerOptions) error {
+	one, err := q.Work(h, o)
+	if err == nil {
+		w.all = append(w.all, one)
+	}
+	return err
 }
 
 // Stop takes no more jobs and waits for those that run, until ctx ends; then

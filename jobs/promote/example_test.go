@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -22,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	server, err := embedded.Start(embedded.Options{Dir: dir})
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "jobs")})
 	if err != nil {
 		log.Fatal(err)
 	}

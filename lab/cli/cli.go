@@ -18,6 +18,7 @@ type grammar struct {
 	Run     runCmd     `cmd:"" help:"Run scenarios, and write a report."`
 	Compare compareCmd `cmd:"" help:"Send two addresses of your own the same load, by turns, and tell the ratio."`
 	Report  reportCmd  `cmd:"" help:"Write the report of runs again, from their result files."`
+	Soak    soakCmd    `cmd:"" help:"Break three gateways under mixed load for a long time, and judge every response."`
 }
 
 // Main runs one command line and returns its exit code. Nothing that it

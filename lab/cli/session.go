@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/internal/checkout"
 	"github.com/weir-go/weir/lab/report"
 	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/lab/scenario"
@@ -48,7 +49,7 @@ func newSession(r *command.Run, folder string, asJSON, small bool) (*session, er
 }
 
 func newHead(ctx context.Context, small bool) result.Head {
-	h := result.Head{StartedAt: time.Now().UTC(), Commit: result.Commit(ctx), Machine: result.ThisMachine(), Size: result.Full}
+	h := result.Head{StartedAt: time.Now().UTC(), Commit: checkout.Commit(ctx, "lab/results"), Machine: result.ThisMachine(), Size: result.Full}
 	if small {
 		h.Size = result.Small
 	}

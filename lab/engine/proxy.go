@@ -39,6 +39,11 @@ type ProxyOptions struct {
 	// MaxCalls is how many calls may run at the origin at once; 0 means no
 	// bound. What becomes of others is the proxy's own.
 	MaxCalls int
+
+	// HTTP2 has clients speak HTTP/2 without TLS too, by prior knowledge: to
+	// Caddy on its port, to nginx on the same port of 127.0.0.2, because nginx
+	// 1.22 speaks one protocol on an address. Varnish ignores it.
+	HTTP2 bool
 }
 
 func (o ProxyOptions) withDefaults() ProxyOptions {

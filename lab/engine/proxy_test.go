@@ -259,6 +259,33 @@ func TestProxyOptionsAreChecked(t *testing.T) {
 
 // TestConfigurationsSayWhatTheyDo: each is a text to be read. A setting has a
 // comment before it, or belongs to one that has.
+// TestProxiesSpeakHTTP2 asks over both protocols.
+func TestProxiesSpeakHTTP2(t *testing.T) {
+	for name, host := range map[string]string{"nginx": "127.0.0.2", "caddy": "127.0.0.1"} {
+		t.Run(name, func(t *testing.T) {
+			need(t, name)
+			o := startOrigin(t)
+			s := startProxy(t, name, engine.ProxyOptions{Upstream: o.addr, HTTP2: true})
+			protocols := new(http.Protocols)
+			protocols.SetUnencryptedHTTP2(true)
+			transport := &http.Transport{Protocols: protocols}
+			defer transport.CloseIdleConnections()
+			resp, err := (&http.Client{Transport: transport}).Get(strings.Replace(s.URL, "127.0.0.1", host, 1) + "/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+				t.Errorf("%s %d; want HTTP/2.0 200", resp.Proto, resp.StatusCode)
+			}
+			want := strings.TrimPrefix(s.URL, "http://") + "/b"
+			if got := fetch(t, s.URL+"/b"); got != want {
+				t.Errorf("over HTTP/1.1: %q; want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestConfigurationsSayWhatTheyDo(t *testing.T) {
 	found, err := os.ReadDir("conf")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const (
 	WithoutFences        = "fences"        // a result that is refused is written all the same
 	WithoutPushes        = "pushes"        // nobody is told anything
-	WithoutInvalidations = "invalidations" // they are acknowledged, and not done
+	WithoutInvalidations = "invalidations" // they are acknowledged, and undone
 	WithoutLeases        = "leases"        // who is told to wait is told to load
 	WithMixedKeys        = "keys"          // a part of the name is lost
 	WithoutEnd           = "freshness"     // what is stored stays, and is fresh for ever; invalidations fail
@@ -80,11 +80,26 @@ func (b *broken) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.D
 func (b *broken) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
 	switch {
 	case b.how == WithoutInvalidations && w.Entry == nil:
-		return uint64(time.Now().UnixMicro()), nil
+		return b.undone(ctx, k, w)
 	case b.how == WithoutEnd && w.Entry == nil:
 		return 0, &fleet.UnavailableError{Op: "write", Err: errBroken}
 	}
 	return b.Tier.Write(ctx, b.key(k), w)
+}
+
+// undone is an invalidation after which the value is back, under a higher fence. One
+// that is left out would be noticed: what is stored is older than the answer to it.
+func (b *broken) undone(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
+	a, err := b.Tier.Acquire(ctx, k, fleet.Ask{Lease: time.Millisecond})
+	if err != nil {
+		return 0, err
+	}
+	fence, err := b.Tier.Write(ctx, k, w)
+	if err != nil || a.Entry == nil {
+		return fence, err
+	}
+	a.Entry.Keep = max(a.Entry.Fresh, 0) + time.Second
+	return b.Tier.Write(ctx, k, fleet.Write{Entry: a.Entry})
 }
 
 // Watch is the tier's, or silent.

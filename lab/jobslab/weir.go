@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/nats-io/nats.go"
 
@@ -13,7 +14,7 @@ import (
 
 // WeirOptions say how weir's jobs are used.
 type WeirOptions struct {
-	Dir        string // of the embedded server; it is made and removed
+	Dir        string // of what the embedded server keeps; it is made and removed
 	Durability jobs.Durability
 	Events     bool // nothing is kept of a job that is done
 }
@@ -38,7 +39,7 @@ func OpenWeir(ctx context.Context, o WeirOptions) (System, error) {
 }
 
 func (w *weirSystem) open(ctx context.Context) (err error) {
-	if w.server, err = embedded.Start(embedded.Options{Dir: w.o.Dir, Durability: w.o.Durability}); err != nil {
+	if w.server, err = embedded.Start(embedded.Options{Dir: filepath.Join(w.o.Dir, "server"), Durability: w.o.Durability}); err != nil {
 		return err
 	}
 	if w.conn, err = w.server.Connect(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/lab/result"
 )
 
@@ -118,7 +119,7 @@ func (p *printer) flush(w io.Writer) error {
 
 // line writes text as one line, in a colour.
 func (p *printer) line(code, text string) {
-	for _, line := range figures.Wrap(figures.OneLine(text), p.Width) {
+	for _, line := range figures.Wrap(plain.Line(text), p.Width) {
 		p.b.WriteString(p.paint(code, line) + "\n")
 	}
 }
@@ -132,7 +133,7 @@ func (p *printer) paintWords(code, mark, text string) {
 		return
 	}
 	indent := strings.Repeat(" ", len(mark))
-	for i, line := range figures.Wrap(figures.OneLine(text), p.Width-len(mark)) {
+	for i, line := range figures.Wrap(plain.Line(text), p.Width-len(mark)) {
 		if i > 0 {
 			mark = indent
 		}
@@ -170,7 +171,7 @@ func (p *printer) grid(g grid) {
 	for _, row := range g.Cells {
 		clean := make([]string, len(row))
 		for c, cell := range row {
-			clean[c] = figures.OneLine(cell)
+			clean[c] = plain.Line(cell)
 		}
 		rows = append(rows, clean)
 	}
@@ -207,7 +208,7 @@ func tooWide(laid [][]string, width int) bool {
 func heads(g grid, upper bool) []string {
 	out := make([]string, len(g.Head))
 	for c, head := range g.Head {
-		head = figures.OneLine(head)
+		head = plain.Line(head)
 		above, below, two := strings.Cut(head, " ")
 		if i := strings.LastIndex(head, " "); two && i > 0 {
 			above, below = head[:i], head[i+1:]
@@ -309,7 +310,7 @@ func (p *printer) checks(checks []result.Check) {
 			word, code = "DOES NOT", red
 		}
 		const column = 10
-		for i, line := range figures.Wrap(figures.OneLine(checkWords(c)), p.Width-column) {
+		for i, line := range figures.Wrap(plain.Line(checkWords(c)), p.Width-column) {
 			mark := strings.Repeat(" ", column)
 			if i == 0 {
 				mark = p.paint(code, word) + mark[len(word):]

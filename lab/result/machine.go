@@ -2,9 +2,7 @@ package result
 
 import (
 	"bufio"
-	"context"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 )
@@ -19,21 +17,6 @@ func ThisMachine() Machine {
 		CPUs:   runtime.NumCPU(),
 		Go:     runtime.Version(),
 	}
-}
-
-// Commit names the commit of the checkout in the working directory, with
-// -dirty if files are changed that git knows. Without one it is "unknown".
-func Commit(ctx context.Context) string {
-	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	name := strings.TrimSpace(string(head))
-	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)lab/results").Output()
-	if err != nil || len(changed) > 0 {
-		name += "-dirty"
-	}
-	return name
 }
 
 // kernel is the operating system's release, where that is known.

@@ -37,6 +37,7 @@ func All() []scenario.Scenario {
 		gatewayOriginDown,
 		gatewayOverload,
 		gatewayMemory,
+		gatewaySlowClients,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/lab/engine"
 	"github.com/weir-go/weir/lab/fleetlab"
+	"github.com/weir-go/weir/lab/internal/link"
 	"github.com/weir-go/weir/lab/result"
 	"github.com/weir-go/weir/lab/scenario"
 )
@@ -103,7 +104,7 @@ type chaos struct {
 	drive   *driver
 	redis   *engine.Server  // nil: there is a cluster
 	cluster *engine.Cluster // nil: there is one server
-	link    *faultyLink     // nil: there is none
+	link    *link.Link      // nil: there is none
 
 	stopped string // the instance of whose own answers only the truth is judged
 }
@@ -148,11 +149,11 @@ func (c *chaos) startEngine(ctx context.Context) (addrs []string, err error) {
 	}
 	e.Addrs = []string{c.redis.URL}
 	if c.fault.needs == aLink {
-		if c.link, err = newFaultyLink(c.redis.URL); err != nil {
+		if c.link, err = link.New(c.redis.URL); err != nil {
 			return nil, err
 		}
-		c.lab.Defer(c.link.stop)
-		e.Addrs = []string{c.link.addr()}
+		c.lab.Defer(c.link.Stop)
+		e.Addrs = []string{c.link.Addr()}
 	}
 	return []string{c.redis.URL}, nil
 }

@@ -59,13 +59,14 @@ var chaosFaults = []chaosFault{
 		return c.redis.Continue()
 	}},
 	{name: "link too slow", needs: aLink, cuts: true, happens: func(ctx context.Context, c *chaos, values map[string]float64) error {
-		if err := c.link.delay(3 * c.set.Service.Engine.Deadline); err != nil {
+		late := 3 * c.set.Service.Engine.Deadline
+		if err := c.link.Delay(late, late/4); err != nil {
 			return err
 		}
 		if err := c.inDark(ctx, values, c.set.Instances); err != nil {
 			return err
 		}
-		return c.link.heal(ctx)
+		return c.link.Heal(ctx)
 	}},
 	{name: "link resets", needs: aLink, cuts: true, happens: linkResets},
 	{name: "master fails over", needs: aCluster, cuts: true, happens: masterFailsOver},
@@ -185,12 +186,12 @@ func linkResets(ctx context.Context, c *chaos, values map[string]float64) error 
 	failed := make(chan error, 1)
 	go func() { // ends with over
 		for over.Err() == nil {
-			if err := c.link.reset(); err != nil {
+			if err := c.link.Reset(); err != nil {
 				failed <- err
 				return
 			}
 			rest(over, period/2)
-			if err := c.link.heal(ctx); err != nil {
+			if err := c.link.Heal(ctx); err != nil {
 				failed <- err
 				return
 			}

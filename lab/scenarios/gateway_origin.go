@@ -3,6 +3,7 @@ package scenarios
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,6 +30,8 @@ type originAnswer struct {
 	keep   string  // Cache-Control
 	chunks int     // after the first, each another tenth of a second later
 	sized  bool    // the number in the path says how long it is
+	reads  bool    // it waits for the request's body
+	big    bool    // it has bigBytes
 }
 
 const (
@@ -48,6 +51,8 @@ var originAnswers = map[string]originAnswer{
 	"busy":    {keep: "no-store", works: true},
 	"aged":    {keep: briefly, works: true},
 	"object":  {keep: forAnHour, sized: true},
+	"upload":  {keep: "no-store", reads: true},
+	"big":     {keep: "no-store", big: true},
 }
 
 // originJSON is the body of most answers: 146 bytes, as small as what many
@@ -100,6 +105,15 @@ func (s *originServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if wait > 0 && !rest(r.Context(), wait) {
 		return
 	}
+	if a.reads {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return // the client has left
+		}
+	}
+	if a.big {
+		writeBig(w)
+		return
+	}
 	body := originJSON
 	if n, err := strconv.Atoi(id); err == nil && a.sized {
 		body = strings.Repeat("w", objectBytes(n))
@@ -114,6 +128,23 @@ func (s *originServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		fmt.Fprint(w, body) //nolint:errcheck // as above
+	}
+}
+
+// bigBytes is how long the body of /big is: more than the sockets between the
+// origin and a client take when nobody reads it.
+const bigBytes = 50 << 20
+
+var bigPiece = make([]byte, 64<<10)
+
+func writeBig(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(bigBytes))
+	for range bigBytes / len(bigPiece) {
+		if _, err := w.Write(bigPiece); err != nil {
+			return // the client has left
+		}
 	}
 }
 

@@ -55,6 +55,8 @@ func TestOriginAnswers(t *testing.T) {
 		{"/aged/1", 146, "max-age=1, stale-if-error=3600", 20 * time.Millisecond},
 		{"/object/4", 2048, "max-age=3600", 0},
 		{"/object/hot-1", 146, "max-age=3600", 0},
+		{"/upload/1", 146, "no-store", 0},
+		{"/big/1", bigBytes, "no-store", 0},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {

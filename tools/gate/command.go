@@ -15,12 +15,14 @@ import (
 // A command runs a program in the checkout's root.
 type command struct {
 	env   []string // beside our own
+	dir   string   // where it runs; empty: the checkout's root
 	quiet bool     // its output is returned, not shown
 }
 
 // run runs a program to its end, and returns its output if quiet.
 func (c command) run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 20 * time.Second

@@ -3,7 +3,7 @@
 // what it could not run.
 //
 //	go run ./tools/gate check   what needs Go alone: gofmt, vet, the core, staticcheck
-//	go run ./tools/gate tests   every module's tests, the race detector, the oldest Go, a new user
+//	go run ./tools/gate tests   every module's tests, the commit before beside this one, the race detector, the oldest Go, a new user
 //	go run ./tools/gate race    every module's tests under the race detector
 //	go run ./tools/gate fuzz    every fuzz target for a while
 //
@@ -38,6 +38,7 @@ var sets = map[string][]step{
 	},
 	"tests": {
 		{"every module's tests", tests},
+		{"the commit before, beside this one", versions},
 		{"race detector", raceCore},
 		{"the core with " + oldestGo, coreWithOldestGo},
 		{"new user", newUser},

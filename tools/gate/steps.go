@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,30 @@ func tests(ctx context.Context) (string, error) {
 		}
 	}
 	_, err = command{}.run(ctx, "go", args...)
+	return "", err
+}
+
+// versions runs the tests of two versions at once, with the program of the commit
+// before, or of WEIR_PREVIOUS_COMMIT.
+func versions(ctx context.Context) (string, error) {
+	commit := cmp.Or(os.Getenv("WEIR_PREVIOUS_COMMIT"), "HEAD~1")
+	dir, err := os.MkdirTemp("", "weir-previous-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	source, program := filepath.Join(dir, "source.tar"), filepath.Join(dir, "weir")
+	git := command{quiet: true}
+	if _, err := git.run(ctx, "git", "archive", "--output", source, commit); err != nil {
+		return "no commit " + commit + " here", nil
+	}
+	if _, err := git.run(ctx, "tar", "-xf", source, "-C", dir); err != nil {
+		return "", err
+	}
+	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
+		return "", err
+	}
+	_, err = command{env: []string{"WEIR_TEST_PREVIOUS=" + program}}.run(ctx, "go", "test", "-count=1", "-run", "Versions", "./app/proxy")
 	return "", err
 }
 

@@ -6,9 +6,24 @@
 -- ('' for no entry), freshness left, bytes; of the failure kind and text.
 -- All times in microseconds.
 local now = clock()
-local fence, fresh, data, ended = unpack(redis.call('HMGET', KEYS[2], 'f', 'u', 'd', 'x'))
-local last, lease, cooling, kind, why = unpack(redis.call('HMGET', KEYS[1], 'f', 'l', 'c', 'k', 't'))
-lease, cooling = tonumber(lease or 0), tonumber(cooling or 0)
+local fence, fresh, data, ended, lasts = read(KEYS[2], 'f', 'u', 'd', 'x', 'n')
+local last, lease, cooling, kind, why, granted, cools = read(KEYS[1], 'f', 'l', 'c', 'k', 't', 'g', 'w')
+lease, cooling = num(lease), num(cooling)
+if not (fence and tonumber(fence) and fresh and tonumber(fresh) and data) then -- none, or none of ours
+  fence, data = false, false
+end
+
+-- A clock that was set back must not lengthen what was granted before. Who wrote it
+-- without its length, an older version, is taken to have meant what is asked for now.
+local news
+lease, news = clamp(now, lease, math.max(num(granted), tonumber(ARGV[3])))
+if news then redis.call('HSET', KEYS[1], 'l', text(lease)) end
+cooling, news = clamp(now, cooling, num(cools))
+if news then redis.call('HSET', KEYS[1], 'c', text(cooling)) end
+if fence then
+  fresh, news = clamp(now, tonumber(fresh), num(lasts))
+  if news then redis.call('HSET', KEYS[2], 'u', text(fresh)) end
+end
 
 local function answer(grant, number, remaining)
   local left = fence and text(fresh - now) or ''
@@ -17,18 +32,18 @@ end
 
 if fence then
   local newer, joined, f = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(fence)
-  if (joined > 0 and f >= joined and not ended) or (f > newer and tonumber(fresh) > now) then
+  if (joined > 0 and f >= joined and not ended) or (f > newer and fresh > now) then
     return answer(1, '0', 0)
   end
 end
 if lease > now then
-  return answer(3, last, lease - now)
+  return answer(3, text(num(last)), lease - now)
 end
 if cooling > now and ARGV[4] ~= '1' then
   return answer(4, '0', cooling - now)
 end
 local mine = text(next_fence(now, last, fence))
 local span = tonumber(ARGV[3])
-redis.call('HSET', KEYS[1], 'f', mine, 'l', text(now + span))
+redis.call('HSET', KEYS[1], 'f', mine, 'l', text(now + span), 'g', ARGV[3])
 remember(KEYS[1], KEYS[2], math.max(span, cooling - now))
 return answer(2, mine, 0)

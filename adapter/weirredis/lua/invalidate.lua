@@ -8,14 +8,14 @@
 -- The notes have no time to live: were they gone, what they invalidated would
 -- count again.
 local now = clock()
-local seq = text(next_fence(now, redis.call('HGET', KEYS[1], 'n')))
+local seq = text(next_fence(now, (read(KEYS[1], 'n'))))
 redis.call('HDEL', KEYS[1], 'n')
 redis.call('HSET', KEYS[1], 'n', seq)
 for i = 3, #ARGV, 2 do
   local field, keep = 't' .. ARGV[i], now + ARGV[2]
   local old = redis.call('HGET', KEYS[1], field)
   if old then
-    keep = math.max(keep, tonumber(string.match(old, '%d+$')))
+    keep = math.max(keep, num(string.match(old, '%d+$')))
   end
   redis.call('HSET', KEYS[1], field, seq .. ' ' .. text(keep))
   tell(ARGV[1] .. 't:' .. seq .. ':' .. ARGV[i + 1])
@@ -25,7 +25,7 @@ end
 -- number of those that are over does not grow.
 local some = redis.call('HRANDFIELD', KEYS[1], #ARGV + 2, 'WITHVALUES')
 for i = 1, #some, 2 do
-  if some[i] ~= 'n' and tonumber(string.match(some[i + 1], '%d+$')) < now then
+  if some[i] ~= 'n' and num(string.match(some[i + 1], '%d+$')) < now then
     redis.call('HDEL', KEYS[1], some[i])
   end
 end

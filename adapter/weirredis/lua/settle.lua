@@ -6,26 +6,26 @@
 -- there, and of a failure its kind, text, cooling and most of it in
 -- microseconds.
 local now = clock()
-local last, row, cooling = unpack(redis.call('HMGET', KEYS[1], 'f', 'r', 'c'))
+local last, row, cooling = read(KEYS[1], 'f', 'r', 'c')
 if last ~= ARGV[1] then
   return 0
 end
 if ARGV[3] == 'entry' then
-  store(KEYS[2], last, now + ARGV[5], ARGV[4], tonumber(ARGV[6]))
-  redis.call('HDEL', KEYS[1], 'l', 'c', 'k', 't', 'r')
+  store(KEYS[2], last, now, tonumber(ARGV[5]), ARGV[4], tonumber(ARGV[6]))
+  redis.call('HDEL', KEYS[1], 'l', 'g', 'c', 'w', 'k', 't', 'r')
   remember(KEYS[1], KEYS[2], 0)
   tell(ARGV[2] .. 'c:' .. last)
   return 1
 end
 
 redis.call('HDEL', KEYS[1], 'l')
-local left = tonumber(cooling or 0) - now
+local left = num(cooling) - now
 if ARGV[3] == 'failure' then
   local most = math.max(tonumber(ARGV[7]), tonumber(ARGV[8]))
-  row = tonumber(row or 0)
+  row = num(row)
   -- Doubled with each failure in a row. 2^1023 is the last power a double has.
   left = math.min(most, ARGV[7] * 2 ^ math.min(row, 1000))
-  redis.call('HSET', KEYS[1], 'c', text(now + left), 'k', ARGV[5], 't', ARGV[6], 'r', text(row + 1))
+  redis.call('HSET', KEYS[1], 'c', text(now + left), 'w', text(left), 'k', ARGV[5], 't', ARGV[6], 'r', text(row + 1))
 end
 if ARGV[4] == '1' then
   redis.call('DEL', KEYS[2])

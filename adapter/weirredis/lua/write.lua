@@ -5,20 +5,20 @@
 -- entry its bytes, microseconds of freshness, milliseconds to keep it.
 -- Returns the new fence.
 local now = clock()
-local fence, fresh = unpack(redis.call('HMGET', KEYS[2], 'f', 'u'))
-local mine = text(next_fence(now, redis.call('HGET', KEYS[1], 'f'), fence))
+local fence, fresh = read(KEYS[2], 'f', 'u')
+local mine = text(next_fence(now, (read(KEYS[1], 'f')), fence))
 
 local push = 'c:'
 if ARGV[2] == 'entry' then
-  store(KEYS[2], mine, now + ARGV[4], ARGV[3], tonumber(ARGV[5]))
+  store(KEYS[2], mine, now, tonumber(ARGV[4]), ARGV[3], tonumber(ARGV[5]))
 elseif ARGV[2] == 'remove' then
   redis.call('DEL', KEYS[2])
   push = 'r:'
 end
-redis.call('HDEL', KEYS[1], 'l', 'c', 'k', 't', 'r')
+redis.call('HDEL', KEYS[1], 'l', 'g', 'c', 'w', 'k', 't', 'r')
 redis.call('HSET', KEYS[1], 'f', mine)
 if ARGV[2] == 'expire' and fence then -- x: nobody shares it any more who waited for it
-  redis.call('HSET', KEYS[2], 'u', text(math.min(tonumber(fresh), now)), 'x', '1')
+  redis.call('HSET', KEYS[2], 'u', text(math.min(num(fresh), now)), 'x', '1')
 end
 remember(KEYS[1], KEYS[2], 0)
 tell(ARGV[1] .. push .. mine)

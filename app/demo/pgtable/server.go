@@ -15,7 +15,7 @@ import (
 )
 
 // ErrURL is the error of Parse for text that is no connection URL.
-var ErrURL = errors.New("want postgres://user:password@host:port/database")
+var ErrURL = errors.New("want postgres://host:port/database, with user:password@ before the host where it asks")
 
 // A Server is where the table is made, and who makes it. It holds a password,
 // and has no form that shows it.

@@ -18,10 +18,12 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 
 // notShown are metrics that the dashboard has no use for.
 var notShown = map[string]string{
-	"weir_guard_calls_total":      "the sum of the kinds that are shown, and of loads",
-	"weir_http_missed_total":      "the rest of the requests that are shown",
-	"weir_http_unanswered_total":  "the failures of calls are shown, which it follows from",
-	"weir_http_left_midway_total": "says more of clients than of the service",
+	"weir_guard_calls_total":                  "the sum of the kinds that are shown, and of loads",
+	"weir_http_missed_total":                  "the rest of the requests that are shown",
+	"weir_http_unanswered_total":              "the failures of calls are shown, which it follows from",
+	"weir_http_left_midway_total":             "says more of clients than of the service",
+	"weir_fleet_reads_blocked":                "rare, and then among the pending invalidations",
+	"weir_fleet_replayed_invalidations_total": "the difference of those that were queued and are pending, which are shown",
 }
 
 type panel struct {

@@ -3,7 +3,10 @@ package access
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // lineBuffers are of *[]byte, so that a line costs no allocation.
@@ -34,14 +37,22 @@ func (l *Log) combined(w *writer, r *http.Request) {
 	if l.o.NoQuery {
 		b = append(b, '-') // a Referer may hold a query of ours
 	} else {
-		b = appendField(b, r.Header.Get("Referer"))
+		b = appendField(b, l.referer(r.Header.Get("Referer")))
 	}
 	b = append(b, `" "`...)
-	b = appendField(b, r.Header.Get("User-Agent"))
+	b = appendField(b, plain.WithoutUser(r.Header.Get("User-Agent")))
 	b = append(b, '"', '\n')
 	_, _ = l.o.Out.Write(b) // a log that cannot be written has nowhere to say so
 	*p = b
 	lineBuffers.Put(p)
+}
+
+// referer is a target that may lack a scheme.
+func (l *Log) referer(s string) string {
+	if rest, ok := strings.CutPrefix(s, "//"); ok {
+		return strings.TrimPrefix(l.target("any://"+rest), "any:")
+	}
+	return l.target(s)
 }
 
 // appendNumber writes "-" for none, as Apache does.

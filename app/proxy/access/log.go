@@ -2,12 +2,16 @@ package access
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A Format is how a line looks.
@@ -82,9 +86,7 @@ func New(o Options) *Log {
 	if o.PerSecond == 0 {
 		o.PerSecond = DefaultPerSecond
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = plain.Logger(o.Logger)
 	if o.Client == nil {
 		o.Client = connection
 	}
@@ -96,9 +98,9 @@ func New(o Options) *Log {
 	switch o.Format {
 	case Combined:
 	case Text:
-		l.slog = slog.NewTextHandler(o.Out, nil)
+		l.slog = plain.Handler(slog.NewTextHandler(o.Out, nil))
 	default:
-		l.slog = slog.NewJSONHandler(o.Out, nil)
+		l.slog = plain.Handler(slog.NewJSONHandler(o.Out, nil))
 	}
 	return l
 }
@@ -155,7 +157,7 @@ func (l *Log) done(w *writer, r *http.Request) {
 	}
 	level := slog.LevelInfo
 	switch {
-	case failed && (w.broken || w.status >= 500):
+	case failed && (w.broken || w.status >= 500) && !errors.Is(w.receipt.Err, weirhttp.ErrSlowClient):
 		level = slog.LevelError
 	case failed || slow:
 		level = slog.LevelWarn
@@ -163,10 +165,11 @@ func (l *Log) done(w *writer, r *http.Request) {
 	l.structured(level, w, r, now, wait)
 }
 
-// failed reports whether something went wrong that is not the client's doing.
+// failed reports whether something went wrong that is not the client's doing, or
+// that the client was cut for being slow.
 func (w *writer) failed(r *http.Request) bool {
 	switch {
-	case w.status >= 500:
+	case w.status >= 500, errors.Is(w.receipt.Err, weirhttp.ErrSlowClient): // which operators want to know
 		return true
 	case w.broken:
 		return r.Context().Err() == nil // else the client has left
@@ -212,7 +215,7 @@ func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.
 	rec.AddAttrs(
 		slog.String("client", l.o.Client(r)),
 		slog.String("method", w.method),
-		slog.String("host", w.host),
+		slog.String("host", plain.Authority(w.host)),
 		slog.String("target", l.target(w.target)),
 		slog.String("proto", r.Proto),
 		slog.Int("status", w.status),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -123,8 +124,9 @@ func connection(r *http.Request) string {
 	return host
 }
 
-// target leaves the query out if it must not be logged.
+// target leaves the query out if it must not be logged, and the user of a URL always.
 func (l *Log) target(t string) string {
+	t = plain.WithoutUser(plain.Target(t))
 	if l.o.NoQuery {
 		t, _, _ = strings.Cut(t, "?")
 	}

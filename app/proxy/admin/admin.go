@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"net/http/pprof"
 	"strings"
 
+	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -43,6 +46,9 @@ type Options struct {
 	Process func() any
 	// Jobs are the proxy's. nil means that it keeps none.
 	Jobs *jobs.Store
+	// JobsFail says why there are no Jobs at the moment. nil, and nil from it, mean
+	// that the proxy keeps none.
+	JobsFail func() *jobsctl.Failure
 	// HideKeys leaves keys and owners out of what is told of jobs, and the queries
 	// of URLs out of their errors: for browsers.
 	HideKeys bool
@@ -77,9 +83,7 @@ func isProbe(r *http.Request) bool {
 // Endpoints returns the endpoints for g without what guards them: for what has
 // a guard of its own, as the console has.
 func Endpoints(g Gateway, o Options) http.Handler {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = plain.Logger(o.Logger)
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
@@ -125,7 +129,7 @@ const (
 	indexMetrics = `GET  /metrics            counters, for Prometheus
 `
 	indexRest = `GET  /healthz            the process runs
-GET  /readyz             it wants traffic: 503 while it starts or drains
+GET  /readyz             it wants traffic: 503 while it starts, drains or refuses jobs
 GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
 POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
@@ -176,7 +180,7 @@ func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
 func text(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // a client that has gone needs no answer
+	_, _ = io.WriteString(w, plain.Text(body)) // a client that has gone needs no answer
 }
 
 // answer answers with v as JSON.
@@ -190,8 +194,10 @@ func fail(w http.ResponseWriter, status int, format string, args ...any) {
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // with nosniff it cannot be taken for HTML
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // a client that has gone needs no answer
+	_ = e.Encode(v)                       // all that is answered can be written
+	_, _ = w.Write(plain.JSON(b.Bytes())) // a client that has gone needs no answer
 }

@@ -226,6 +226,12 @@ func TestH12_PurgeOrders(t *testing.T) {
 		{`{"url": "http://a/", "all": true}`, 400, `want one of`},
 		{`{"tags": []}`, 400, `want one of`},
 		{`{"tags": [""]}`, 400, `a tag is empty`},
+		{`{"tags": "a"}`, 400, `a list of strings, such as [`},
+		{`{"tags": {"a": 1}}`, 400, `a list of strings, such as [`},
+		{`{"tags": 7}`, 400, `a list of strings, such as [`},
+		{`{"url": ["http://a/"]}`, 400, `a string`},
+		{`{"all": "yes"}`, 400, `true or false`},
+		{`[]`, 400, `an object`},
 		{`{"all": true, "soft": true}`, 400, `cannot be soft`},
 		{`{"url": "/a"}`, 400, `want http://host/path`},
 		{`{"url": "ftp://a/"}`, 400, `want http://host/path`},
@@ -241,6 +247,11 @@ func TestH12_PurgeOrders(t *testing.T) {
 		got := post("/purge", tt.body).on(h)
 		if got.Code != tt.code || !strings.Contains(got.Body.String(), tt.want) {
 			t.Errorf("purge %.60s: %d %s; want %d, %s", tt.body, got.Code, got.Body, tt.code, tt.want)
+		}
+		for _, of := range []string{"[]string", "map[", "cannot unmarshal", "admin.", "struct"} {
+			if tt.code == 400 && strings.Contains(got.Body.String(), of) {
+				t.Errorf("purge %.60s: %s; want nothing of Go's, such as %s", tt.body, got.Body, of)
+			}
 		}
 		if (tt.code == 200) != strings.Contains(logged.String(), "msg=purged") {
 			t.Errorf("purge %.60s logged %q; want a line for what was done", tt.body, logged.String())

@@ -5,15 +5,13 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
 // query finds what follows the path of a URL, up to its end in a sentence. What
 // has no URL but a question mark in the middle of a word loses that word's rest.
 var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
-
-// credentials finds the user and password in a URL.
-var credentials = regexp.MustCompile(`://[^\s"'/?#@]+@`)
 
 // hidden is v, an answer about jobs, without what only who has submitted them
 // should know: their keys, which hold URLs, their owners, and in the words of
@@ -49,5 +47,5 @@ func hiddenJob(j jobs.Status) jobs.Status {
 // withoutQueries is a text for people without the queries, fragments and
 // passwords of the URLs in it.
 func withoutQueries(text string) string {
-	return query.ReplaceAllString(credentials.ReplaceAllString(text, "://…@"), "?…")
+	return query.ReplaceAllString(plain.WithoutUser(text), "?…")
 }

@@ -28,6 +28,12 @@ func (s *server) handleJobs(mux *http.ServeMux) {
 
 // jobs answers with what h returns.
 func (s *server) jobs(w http.ResponseWriter, r *http.Request, h func(*http.Request, jobsctl.Source) (any, error)) {
+	if s.o.Jobs == nil && s.o.JobsFail != nil {
+		if failure := s.o.JobsFail(); failure != nil {
+			write(w, http.StatusServiceUnavailable, failure)
+			return
+		}
+	}
 	if s.o.Jobs == nil {
 		write(w, http.StatusNotFound, jobsctl.Failure{
 			Error: "this proxy keeps no jobs: its configuration has no jobs section", Reason: jobsctl.NoJobs})

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
+	"strings"
 
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -172,6 +174,9 @@ func (q question) request(from *http.Request) (*http.Request, error) {
 func absolute(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
+		if strings.Contains(text, "@") { // the error may quote a part of a password
+			return nil, errors.New("url: cannot be read, or names a user")
+		}
 		return nil, fmt.Errorf("url: %w", errors.Unwrap(err))
 	}
 	switch {
@@ -182,6 +187,27 @@ func absolute(text string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", "" // clients do not send it
 	return u, nil
+}
+
+// inJSON says what is wrong with a body in words of JSON, not of Go.
+func inJSON(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	want := map[reflect.Kind]string{
+		reflect.Slice: "a list", reflect.Bool: "true or false", reflect.String: "a string", reflect.Struct: "an object", reflect.Map: "an object",
+	}[wrong.Type.Kind()]
+	if want == "" {
+		want = "a number"
+	}
+	if wrong.Type.Kind() == reflect.Slice && wrong.Type.Elem().Kind() == reflect.String {
+		want = `a list of strings, such as ["a", "b"]`
+	}
+	if wrong.Field == "" {
+		return fmt.Errorf("is a JSON %s; want %s", wrong.Value, want)
+	}
+	return fmt.Errorf("%q is a JSON %s; want %s", wrong.Field, wrong.Value, want)
 }
 
 // read reads the body into v, and answers itself if it cannot.
@@ -197,7 +223,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status = http.StatusRequestEntityTooLarge
 		}
-		fail(w, status, "the body: %v", err)
+		fail(w, status, "the body: %v", inJSON(err))
 		return false
 	}
 	return true

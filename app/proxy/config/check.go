@@ -254,6 +254,16 @@ func (d *decoder) checkRoute(c *Config, r *Route, path string) {
 			r.Cache.MaxObject = half
 		}
 	}
+	if d.nodes[path+".stream_idle_timeout"] == nil {
+		r.StreamIdle = r.IdleTimeout
+	}
+	if d.nodes[path+".cache.max_cooling"] == nil {
+		r.Cache.MaxCooling = max(r.Cache.MaxCooling, r.Cache.Cooling)
+	}
+	if name, ok := r.sharesAClientsAnswers(); ok {
+		d.warn(c, path+".rate.by", r.Rate.By, "tells clients apart by a field that cache.ttl does not keep answers apart by: "+
+			"what one client is answered is given to the others. Add "+name+" to cache.vary if answers differ by it")
+	}
 	if r.Rate != nil && r.Rate.Burst == 0 {
 		r.Rate.Burst = r.Rate.Requests
 	}
@@ -329,4 +339,21 @@ func flatten(err error) []error {
 		return nil
 	}
 	return []error{err}
+}
+
+// sharesAClientsAnswers reports whether r gives one client's answers to others
+// that its rate tells apart by a field, and which that is.
+func (r *Route) sharesAClientsAnswers() (name string, ok bool) {
+	if r.Rate == nil || !r.Cache.Store || r.Cache.TTL <= 0 {
+		return "", false
+	}
+	if name, ok = strings.CutPrefix(r.Rate.By, "header:"); !ok {
+		return "", false
+	}
+	is := func(other string) bool { return strings.EqualFold(other, name) }
+	// Requests with these share nothing that is not marked for it.
+	if is("Authorization") || is("Cookie") {
+		return "", false
+	}
+	return name, !slices.ContainsFunc(r.Cache.Vary, is) && !slices.ContainsFunc(r.Cache.Ignore, is)
 }

@@ -14,6 +14,7 @@ type Config struct {
 	Jobs           *Jobs      `yaml:"jobs,omitempty" help:"Where the jobs of routes with async are kept, and who makes them."`
 	TrustedProxies []string   `yaml:"trusted_proxies,omitempty" form:"network" help:"Those whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are believed. From anybody else the fields are removed."`
 	Name           string     `yaml:"name" default:"weir" form:"name" gw:"Name" help:"Who we are in Via, Cache-Status and Proxy-Status."`
+	Loops          Loops      `yaml:"loops" help:"How forwarding loops end: each proxy puts a random name into CDN-Loop (RFC 8586) of what it forwards, and answers a request that has its own with 508."`
 	Observe        bool       `yaml:"observe" default:"false" help:"Observe mode for every route: nothing is shared, stored or refused; what would have been is counted."`
 	Upstreams      []Upstream `yaml:"upstreams" required:"true" gw:"Upstreams" help:"What stands behind: at least one, here or by --upstream."`
 	Routes         []Route    `yaml:"routes" gw:"Routes" help:"Which requests go where, and what becomes of them. Of several that match, the one that says most wins: by host, path, method, then by the order here. With one upstream there may be none: then one route takes everything."`
@@ -26,7 +27,7 @@ type Config struct {
 type Listener struct {
 	Address       string `yaml:"address" required:"true" form:"address" help:"Host and port. Without a host it is every address of the machine."`
 	TLS           *TLS   `yaml:"tls,omitempty" help:"Serves HTTPS, with HTTP/2. Without it the listener speaks HTTP/1.1 in the clear."`
-	ProxyProtocol bool   `yaml:"proxy_protocol" default:"false" help:"Expects PROXY protocol version 2 before each connection from a trusted proxy."`
+	ProxyProtocol bool   `yaml:"proxy_protocol" default:"false" help:"Expects PROXY protocol version 2 before each connection from a trusted proxy. Clients without an IP address have the proxy's."`
 	H2C           bool   `yaml:"h2c" default:"false" help:"Answers HTTP/2 without TLS too, from clients that know beforehand. Upgrade: h2c is refused either way."`
 }
 
@@ -73,6 +74,16 @@ type Server struct {
 	MaxConnections    Count    `yaml:"max_connections" default:"none" min:"1" max:"1000000" none:"0" help:"Over all listeners. Beyond it connections wait in the kernel's queue."`
 	MaxStreams        int      `yaml:"max_concurrent_streams" default:"250" min:"1" max:"10000" help:"Requests at once in one HTTP/2 connection."`
 	MaxDrain          Size     `yaml:"max_drain" default:"256KiB" min:"1B" max:"64MiB" gw:"MaxDrain" help:"How much of a request body that nobody read is read and thrown away to keep the client's connection."`
+	ReadAhead         Size     `yaml:"read_ahead" default:"64KiB" min:"1B" max:"16MiB" none:"-1" gw:"Clients.ReadAhead" help:"Request bodies up to this size are read before admission, so that a slow client holds no permit of an upstream. Bodies without Content-Length, of gRPC, with Expect or Upgrade never are."`
+	ReadAheadMemory   Size     `yaml:"read_ahead_memory" default:"32MiB" min:"64KiB" max:"64GiB" gw:"Clients.ReadAheadMemory" help:"For all bodies that are read ahead. Once it is used up, the rest of a body is read while its request holds a permit, under min_rate and blocked_share."`
+	MinRate           Size     `yaml:"min_rate" default:"512B" min:"1B" max:"1MiB" none:"-1" gw:"Clients.MinRate" help:"Bytes a second that a client has to send of a request body, and read of a response that an upstream is called for, on average, while the proxy waits for nothing else. Not for event streams, upgrades and gRPC. A client that is slower is cut: 408, or a broken response."`
+	MinRateGrace      Duration `yaml:"min_rate_grace" default:"10s" min:"100ms" max:"10m" gw:"Clients.Grace" help:"How long a client may be behind min_rate. One that was faster before has up to three times that."`
+	BlockedShare      float64  `yaml:"blocked_share" default:"0.5" min:"0.01" max:"1" gw:"Clients.BlockedShare" help:"Share of an upstream's concurrency that calls may hold while they wait for their clients. Beyond it the slowest clients are cut while others are queued, but none that moves 128KiB a second. 1 means no bound."`
+}
+
+// Loops says when a request that comes back is a loop.
+type Loops struct {
+	Allow int `yaml:"allow" default:"1" min:"1" max:"100" gw:"MaxPasses" help:"How often a request may pass this proxy. More than 1 is for origins that send requests back through it on purpose."`
 }
 
 // Memory bounds the store.

@@ -87,7 +87,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	}
 	if n.Kind != yaml.MappingNode {
-		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields of its own, not " + kindOf(n)})
+		d.complain(p, scalarValue(n), &mistake{problem: "must be a section with fields of its own, not " + kindOf(n) + rightForm(p.path)})
 		return
 	}
 	written, meant := map[string]bool{}, map[string]bool{}
@@ -173,11 +173,11 @@ func (d *decoder) list(p place, f *field, v reflect.Value) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		m := &mistake{problem: "must be a list, not " + kindOf(n)}
+		m := &mistake{problem: "must be a list, not " + kindOf(n) + rightForm(p.path)}
 		if n.Kind == yaml.ScalarNode && f.fields == nil {
 			m.suggestion = "[" + n.Value + "]"
 		}
-		d.complain(p, scalarValue(n), m)
+		d.complain(p, scalarValue(n), f.withExample(m))
 		return
 	}
 	if len(n.Content) < f.least {
@@ -212,7 +212,7 @@ func (d *decoder) scalar(p place, f *field) (reflect.Value, bool) {
 	n := resolve(p.node)
 	value, err := f.fromNode(n)
 	if err != nil {
-		d.complain(p, scalarValue(n), err)
+		d.complain(p, scalarValue(n), f.withExample(err))
 		return value, false
 	}
 	if f.form == "file" {
@@ -262,7 +262,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 	}
 	if n.Kind != yaml.MappingNode {
 		d.hide(n)
-		d.complainf(p, "must be a section with the name of a header field in each line, not %s", kindOf(n))
+		d.complainf(p, "must be a section with the name of a header field in each line, not %s, such as %s", kindOf(n), f.example())
 		return
 	}
 	m := reflect.MakeMap(f.typ)
@@ -276,7 +276,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 			return
 		}
 		if wrong := forms[f.form].check(e.key.Value); wrong != nil {
-			d.complain(place{at.path, e.key}, "", wrong)
+			d.complain(place{at.path, e.key}, "", f.withExample(wrong))
 			continue
 		}
 		name := http.CanonicalHeaderKey(e.key.Value)
@@ -292,7 +292,7 @@ func (d *decoder) headers(p place, f *field, v reflect.Value) {
 		} else if ok && len(values) == 1 {
 			m.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(d.absolute(e.value, values[0])))
 		} else if ok {
-			d.complainf(at, "must be the name of one file")
+			d.complainf(at, "must be the name of one file, such as %s", f.example())
 		}
 	}
 	if m.Len() > 0 {
@@ -313,7 +313,7 @@ func (d *decoder) headerValues(p place) ([]string, bool) {
 			return nil, false
 		}
 		if item.Kind != yaml.ScalarNode || isNull(item) {
-			d.complainf(p, "must be a text or a list of them")
+			d.complainf(p, "must be a text or a list of them, such as X-Site: shop")
 			return nil, false
 		}
 		if err := checkHeaderValue(item.Value); err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -57,7 +58,14 @@ func (s Source) settings() ([]setting, Faults) {
 			out = append(out, set)
 		}
 	}
-	return out, unknownVariables(s.Env, known)
+	faults := unknownVariables(s.Env, known)
+	for _, e := range s.Env {
+		name, value, _ := strings.Cut(e, "=")
+		if slices.Contains(known, name) && len(value) > MaxVariableBytes {
+			faults = append(faults, &Fault{File: name, Problem: fmt.Sprintf("is larger than %v", Size(MaxVariableBytes))})
+		}
+	}
+	return out, faults
 }
 
 // EnvName is the variable of a flag: WEIR_DRAIN_DELAY of drain-delay.

@@ -42,3 +42,44 @@ func Parsers() map[string]func(string) (string, error) {
 	})
 	return out
 }
+
+// A Setting is a field of a file, as tests see it.
+type Setting struct {
+	Path                  string // such as routes[].cache.ttl
+	Kind                  string // section, list of sections, list, headers, or value
+	Type                  string // of a value: duration, size, number or text
+	Bounded, Enum, Secret bool
+}
+
+// AllSettings returns every setting there is.
+func AllSettings() []Setting {
+	var all []Setting
+	eachField(root, "", func(path string, f *field) {
+		s := Setting{Path: path, Kind: "value", Bounded: f.min != "", Enum: f.enum != nil || f.valueType().Kind() == reflect.Bool, Secret: f.secret}
+		switch {
+		case f.isSection():
+			s.Kind = "section"
+		case f.fields != nil:
+			s.Kind = "list of sections"
+		case f.isList():
+			s.Kind = "list"
+		case f.typ.Kind() == reflect.Map:
+			s.Kind = "headers"
+		}
+		switch t := f.valueType(); {
+		case t == typeDuration:
+			s.Type = "duration"
+		case t == typeSize:
+			s.Type = "size"
+		case t.Kind() == reflect.Int, t.Kind() == reflect.Float64:
+			s.Type = "number"
+		default:
+			s.Type = "text"
+		}
+		all = append(all, s)
+	})
+	return all
+}
+
+// ParseDuration, ParseSize are parseDuration and parseSize, for fuzzing.
+var ParseDuration, ParseSize = parseDuration, parseSize

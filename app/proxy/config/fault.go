@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // A Fault is one thing that is wrong with a configuration.
@@ -37,7 +39,7 @@ func (f *Fault) Error() string {
 		fmt.Fprintf(&b, ":%d:%d", f.Line, f.Column)
 	}
 	if f.Field != "" && f.Field != f.File {
-		b.WriteString(": " + f.Field)
+		b.WriteString(": " + withoutUser(f.Field))
 	}
 	b.WriteString(": ")
 	if f.Value != "" {
@@ -47,7 +49,7 @@ func (f *Fault) Error() string {
 	if f.Suggestion != "" {
 		fmt.Fprintf(&b, "; did you mean %q?", f.Suggestion)
 	}
-	return strings.TrimPrefix(b.String(), ": ")
+	return plain.Text(strings.TrimPrefix(b.String(), ": "))
 }
 
 // Text is the fault for people: Error, and under it the line with a caret.
@@ -55,17 +57,15 @@ func (f *Fault) Text() string {
 	if f.Snippet == "" {
 		return f.Error() + "\n"
 	}
-	var caret strings.Builder
-	for i, r := range f.Snippet {
-		if len([]rune(f.Snippet[:i])) >= f.Column-1 {
-			break
-		}
+	runes := []rune(f.Snippet)
+	before := plain.Text(string(runes[:min(max(f.Column-1, 0), len(runes))])) // what is escaped is wider
+	caret := strings.Map(func(r rune) rune {
 		if r != '\t' {
 			r = ' '
 		}
-		caret.WriteRune(r)
-	}
-	return fmt.Sprintf("%s\n    %s\n    %s^\n", f.Error(), f.Snippet, caret.String())
+		return r
+	}, before)
+	return fmt.Sprintf("%s\n    %s\n    %s^\n", f.Error(), plain.Text(f.Snippet), caret)
 }
 
 // Faults are all that is wrong: the error of [Load].
@@ -121,14 +121,21 @@ const (
 )
 
 var (
-	userinfo    = regexp.MustCompile(`(\w://)[^/@\s"']*@`)
+	// userinfo is up to the last @ of a value: its user may have anything in it, such
+	// as a slash that belongs to a password. bareUser is one before an address.
+	userinfo    = regexp.MustCompile(`(\w://)(?:\S*|[^"]*)@`)
+	bareUser    = regexp.MustCompile(`[^\s"'\[\]{},:/]*:[^\s"'\[\]{},/][^\s"'\[\]{},]*@`)
 	secretValue = regexp.MustCompile(`(?i)^(.*?(?:token|secret|passw|authoriz|cookie|credential|api[-_]?key|private)[\w-]*["']?\s*:\s*).+$`)
 	notSecret   = regexp.MustCompile(`(?i)_file["']?\s*:|_cookies["']?\s*:`)
 )
 
+func withoutUser(text string) string {
+	return bareUser.ReplaceAllString(userinfo.ReplaceAllString(text, "$1…@"), "…@")
+}
+
 // show is a value fit to be shown.
 func show(value string) string {
-	value = userinfo.ReplaceAllString(value, "$1…@")
+	value = withoutUser(value)
 	if r := []rune(value); len(r) > maxValue {
 		value = string(r[:maxValue]) + "…"
 	}
@@ -137,7 +144,7 @@ func show(value string) string {
 
 // showLine is a line of a file fit to be shown: without what may be a secret.
 func showLine(line string) string {
-	line = userinfo.ReplaceAllString(strings.TrimRight(line, "\r\n"), "$1…@")
+	line = withoutUser(strings.TrimRight(line, "\r\n"))
 	if !notSecret.MatchString(line) {
 		line = secretValue.ReplaceAllString(line, "$1…")
 	}

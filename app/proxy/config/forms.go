@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
 // A form is what a text has to look like.
@@ -35,6 +37,10 @@ var forms = map[string]form{
 	"otlp":    {"URL", checkOTLP},
 
 	"namespace": {"name", matching(regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`), "must be 1 to 32 letters, digits, dashes and underscores")},
+
+	"route": {"name", checkRouteName},
+
+	"principal": {"header name or cookie:NAME", checkPrincipal},
 
 	"client": {"address or header:NAME", checkClient},
 }
@@ -126,7 +132,7 @@ func checkServer(text string) *mistake {
 			return &mistake{want + ", without a path", bare}
 		}
 		return nil
-	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkServer("http://"+text) == nil:
 		return &mistake{want, "http://" + text}
 	case isPort(text) && text != "0":
 		return &mistake{want, "http://127.0.0.1:" + text}
@@ -142,7 +148,7 @@ func checkNATS(text string) *mistake {
 		return &mistake{problem: want + ", without a user and password; username and password_file say who we are"}
 	case err == nil && (u.Scheme == "nats" || u.Scheme == "tls") && isHost(u.Hostname()) && isPort(u.Port()) && u.Scheme+"://"+u.Host == text:
 		return nil
-	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkNATS("nats://"+text) == nil:
 		return &mistake{want, "nats://" + text}
 	}
 	return &mistake{problem: want}
@@ -240,11 +246,26 @@ func checkMethod(text string) *mistake {
 	return nil
 }
 
+func checkRouteName(text string) *mistake {
+	if jobshttp.ValidName(text) {
+		return nil
+	}
+	return &mistake{problem: "must be 1 to 59 letters, digits, dashes and underscores, without -once at the end"}
+}
+
 func checkCookie(text string) *mistake {
 	if token.MatchString(text) { // * is a token
 		return nil
 	}
 	return &mistake{problem: "must be the name of a cookie, or *"}
+}
+
+func checkPrincipal(text string) *mistake {
+	name := strings.TrimPrefix(text, "cookie:")
+	if token.MatchString(name) {
+		return nil
+	}
+	return &mistake{problem: "must be the name of a header field, or cookie:NAME"}
 }
 
 func checkClient(text string) *mistake {

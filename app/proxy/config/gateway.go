@@ -124,6 +124,10 @@ var failureModes = map[string]fleet.FailureMode{
 	"open": fleet.FailOpen, "closed": fleet.FailClosed, "local_share": fleet.FailLocalShare,
 }
 
+var pathMatches = map[string]gateway.PathMatch{
+	"sent": gateway.MatchSent, "normalized": gateway.MatchNormalized, "caseless": gateway.MatchCaseless,
+}
+
 var priorities = map[string]limit.Priority{
 	"background": limit.Background, "low": limit.Low, "normal": limit.Normal, "high": limit.High,
 }
@@ -146,6 +150,9 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 	case string:
 		if t == reflect.TypeFor[limit.Priority]() {
 			return reflect.ValueOf(priorities[value])
+		}
+		if t == reflect.TypeFor[gateway.PathMatch]() {
+			return reflect.ValueOf(pathMatches[value])
 		}
 		if t == reflect.TypeFor[fleet.FailureMode]() {
 			return reflect.ValueOf(failureModes[value])

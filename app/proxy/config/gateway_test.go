@@ -23,9 +23,9 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 		settings map[string]string
 		not      []string // what is made by the program, or of other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Front", "Fleet.Tier"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
-		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances"}},
+		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped"}},
 	} {
 		for _, path := range paths(tt.of, "") {
 			if tt.settings[path] == "" && !slices.Contains(tt.not, path) {
@@ -64,6 +64,7 @@ upstreams:
   - {name: a, servers: ["http://127.0.0.1:1"], concurrency: none, queue: none, health: {failures: none, path: /up}}
 routes:
   - name: r
+    path_match: caseless
     timeout: none
     idle_timeout: 5s
     priority: high
@@ -96,6 +97,7 @@ routes:
 		{"Health.Failures", u.Health.Failures, -1},
 		{"Health.Path", u.Health.Path, "/up"},
 		{"Upstream", r.Upstream, "a"},
+		{"PathMatch", r.PathMatch, gateway.MatchCaseless},
 		{"Timeout", r.Timeout, time.Duration(-1)},
 		{"IdleTimeout", r.IdleTimeout, 5 * time.Second},
 		{"Priority", r.Priority, limit.High},

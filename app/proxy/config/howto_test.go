@@ -90,8 +90,8 @@ func TestHowtoOfSlowEndpointsLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, ok := a.Routes["reports"]; !ok || o.Attempts != 5 || o.UnsafeAttempts != 1 || o.Budget != 0 || o.DropCredentials || !o.AskCache ||
-		len(o.Principal) != 2 || o.MaxWait != 30*time.Second || !strings.HasSuffix(a.Dir, "/conf/jobs") || !a.Workers || a.Concurrency != 16 {
+	if o, ok := a.Routes["reports"]; !ok || o.Attempts != 25 || o.UnsafeAttempts != 1 || o.Budget != 0 || o.DropCredentials || !o.AskCache ||
+		len(o.Principal) != 1 || o.MaxWait != 30*time.Second || !strings.HasSuffix(a.Dir, "/conf/jobs") || !a.Workers || a.Concurrency != 16 {
 		t.Errorf("JobsAccess = %+v", a)
 	}
 }

@@ -26,9 +26,10 @@ type Jobs struct {
 	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"On how many of the servers in nats each job is kept: 1, 3 or 5."`
 	Namespace   string   `yaml:"namespace" default:"default" form:"namespace" help:"Keeps apart what shares servers."`
 	MaxBytes    Size     `yaml:"max_bytes" default:"8GiB" min:"1MiB" max:"1TiB" help:"What all jobs take, with their results. At nine tenths of it new ones get 503."`
+	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Stays free on the disk of dir. With less no job is accepted (503, and /readyz says so); routes without jobs are served."`
 	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Under which clients ask for their jobs, on every host. It goes before all routes."`
 	Workers     bool     `yaml:"workers" default:"true" help:"Makes the jobs in this proxy. With false it only accepts them, for weir worker."`
-	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs at once in this program, of each route, and again as many of its requests that are not sent twice. The limits of the route and the upstream hold beside it."`
+	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs at once in this program, of each route, and again as many of its requests that are not sent twice, and of each name in async.formerly. The limits of the route and the upstream hold beside it."`
 }
 
 // JobsTLS says how the servers in nats are verified, and who we are to them.
@@ -43,18 +44,21 @@ type JobsTLS struct {
 type Async struct {
 	Budget      Duration `yaml:"budget" default:"none" min:"1ms" max:"10m" none:"0" help:"Makes a job of every request: one that takes longer is answered with 202. With none only requests with Prefer: respond-async become jobs."`
 	MaxWait     Duration `yaml:"max_wait" default:"30s" min:"1s" max:"10m" help:"Caps Prefer: wait=N."`
-	Attempts    int      `yaml:"attempts" default:"5" min:"1" max:"1000" help:"Calls of one job, of a safe request or one with Idempotency-Key. 429, 502, 503, 504 and broken connections are tried again."`
+	Attempts    int      `yaml:"attempts" default:"25" min:"1" max:"1000" help:"Calls of one job, of a safe request or one with Idempotency-Key. 429, 502, 503, 504 and broken connections are retried. With the default backoff they last more than ten hours."`
 	Unsafe      int      `yaml:"unsafe_attempts" default:"1" min:"1" max:"1000" help:"The same of all other requests. Only raise it where a call may happen twice."`
+	Crashes     int      `yaml:"max_crashes" default:"5" min:"1" max:"1000" help:"How often the process that runs a job may die before the job is dead. At most attempts."`
 	Backoff     Duration `yaml:"backoff" default:"1s" min:"1ms" max:"1h" help:"Before the second attempt, doubled for each. Retry-After of an answer wins."`
-	MaxBackoff  Duration `yaml:"max_backoff" default:"5m" min:"1ms" max:"24h" help:"At most that."`
+	MaxBackoff  Duration `yaml:"max_backoff" default:"1h" min:"1ms" max:"24h" help:"At most that."`
 	Lease       Duration `yaml:"lease" default:"10s" min:"100ms" max:"1h" help:"After which a job whose worker died is started again. The first program that uses the route's jobs decides."`
 	Timeout     Duration `yaml:"timeout" default:"1h" min:"1ms" max:"24h" none:"-1" help:"For one attempt, with its wait for admission. The route's timeout bounds the call to the head of its answer as always: raise that too."`
 	ResultTTL   Duration `yaml:"result_ttl" default:"24h" min:"1s" max:"8760h" help:"How long results are kept, and for how long the same request is the same job."`
 	MaxQueued   int      `yaml:"max_queued" default:"100000" min:"1" max:"10000000" help:"Jobs of the route that are not over. Beyond it is 503."`
-	MaxAge      Duration `yaml:"max_age" default:"1h" min:"1s" max:"8760h" none:"-1" help:"How long the oldest may wait for a worker until new ones get 503."`
-	MaxBody     Size     `yaml:"max_body" default:"512KiB" min:"1B" max:"30MiB" help:"Of a request that becomes a job. Beyond it is 413."`
-	MaxResult   Size     `yaml:"max_result" default:"512KiB" min:"1B" max:"30MiB" help:"Of an answer's body. A job with a larger one fails."`
-	Principal   []string `yaml:"principal" default:"Authorization,Cookie" form:"field" help:"Request fields by which clients are told apart: who sends others than the job's gets 404. With [] all clients are one."`
+	MaxAge      Duration `yaml:"max_age" default:"24h" min:"1s" max:"8760h" none:"-1" help:"How long the oldest may wait for a worker until new ones get 503."`
+	MaxBody     Size     `yaml:"max_body" default:"512KiB" min:"1B" max:"29MiB" help:"Of a request that becomes a job. Beyond it is 413."`
+	MaxResult   Size     `yaml:"max_result" default:"512KiB" min:"1B" max:"29MiB" help:"Of an answer's body. A job with a larger one fails."`
+	Principal   []string `yaml:"principal" default:"Authorization" form:"principal" help:"What tells clients apart: request fields, and cookies as cookie:NAME (name the session cookie; other cookies change). A job belongs to the client that sent them, others get 404. A client that sends none is anonymous: with [] all are."`
+	Anonymous   string   `yaml:"anonymous" default:"own" enum:"own,shared" help:"What the jobs of anonymous clients are. own: each request is a job of its own, and a client that has its address, which cannot be guessed, may read and cancel it. shared: safe requests that are alike and have neither Authorization nor Cookie are one job, all get its result, whatever its Cache-Control says, and nobody can cancel it."`
+	Formerly    []string `yaml:"formerly,omitempty" form:"route" help:"Names that this route had before, and that no route with async has now. The route answers for the jobs that were accepted under them, runs them, and has requests with the same key join them. Without it they are not run, and a warning at the start names them."`
 	Credentials bool     `yaml:"forward_credentials" default:"true" help:"Stores Authorization, Cookie and the fields in principal with the job, for the call. false leaves them out of both."`
 }
 
@@ -65,15 +69,16 @@ func (a *Async) Options() jobshttp.RouteOptions {
 		principal = []string{} // nil is the default
 	}
 	return jobshttp.RouteOptions{
-		Budget: max(time.Duration(a.Budget), 0), MaxWait: time.Duration(a.MaxWait),
+		Budget: max(time.Duration(a.Budget), 0), MaxWait: time.Duration(a.MaxWait), Formerly: a.Formerly,
 		Attempts: a.Attempts, UnsafeAttempts: a.Unsafe,
 		Queue: jobs.QueueOptions{
-			Lease: time.Duration(a.Lease), AttemptTimeout: time.Duration(a.Timeout),
+			MaxCrashes: a.Crashes,
+			Lease:      time.Duration(a.Lease), AttemptTimeout: time.Duration(a.Timeout),
 			RetryInitial: time.Duration(a.Backoff), RetryMax: time.Duration(a.MaxBackoff),
 			ResultTTL: time.Duration(a.ResultTTL), MaxQueued: a.MaxQueued, MaxAge: time.Duration(a.MaxAge),
 		},
 		MaxBody: int(a.MaxBody), MaxResult: int(a.MaxResult),
-		Principal: principal, DropCredentials: !a.Credentials, AskCache: true,
+		Principal: principal, ShareAnonymous: a.Anonymous == "shared", DropCredentials: !a.Credentials, AskCache: true,
 	}
 }
 
@@ -87,7 +92,7 @@ type JobsAccess struct {
 	Durability                jobs.Durability // 0: the default
 	Replicas                  int
 	Namespace, Path           string
-	MaxBytes                  int64
+	MaxBytes, MinFree         int64
 	Workers                   bool
 	Concurrency               int
 	Routes                    map[string]jobshttp.RouteOptions // by name
@@ -102,7 +107,7 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 	}
 	a := &JobsAccess{
 		Dir: j.Dir, Listen: j.Listen, NATS: j.NATS, Username: j.Username, Credentials: j.Credentials, Replicas: j.Replicas,
-		Namespace: j.Namespace, Path: j.Path, MaxBytes: int64(j.MaxBytes), Workers: j.Workers, Concurrency: j.Concurrency,
+		Namespace: j.Namespace, Path: j.Path, MaxBytes: int64(j.MaxBytes), MinFree: int64(j.MinFree), Workers: j.Workers, Concurrency: j.Concurrency,
 		Routes: map[string]jobshttp.RouteOptions{},
 	}
 	_ = a.Durability.UnmarshalText([]byte(j.Durability)) // the configuration has been checked
@@ -138,6 +143,7 @@ func (c *Config) JobsAccess() (*JobsAccess, error) {
 // checkJobs finds what is wrong between the settings of jobs.
 func (d *decoder) checkJobs(c *Config) {
 	d.checkAsync(c)
+	d.checkFormerly(c)
 	j := c.Jobs
 	if j == nil {
 		return
@@ -210,6 +216,37 @@ func (d *decoder) checkServers(c *Config, j *Jobs) {
 	}
 }
 
+// checkFormerly checks that the jobs of each name are those of one route.
+func (d *decoder) checkFormerly(c *Config) {
+	const form = "; must be a name that only this route had, such as formerly: [old-name]"
+	present, first := map[string]int{}, map[string]string{}
+	for i, r := range c.Routes {
+		if r.Async != nil {
+			present[r.Name] = i
+		}
+	}
+	for i, r := range c.Routes {
+		list := fmt.Sprintf("routes[%d].async.formerly", i)
+		if r.Async == nil || d.faulty(list) {
+			continue
+		}
+		for k, name := range r.Async.Formerly {
+			at := fmt.Sprintf("%s[%d]", list, k)
+			other, taken := present[name]
+			switch {
+			case name == r.Name:
+				d.wrong(at, name, "is the route's own name"+form, "")
+			case taken:
+				d.wrong(at, name, fmt.Sprintf("is the name of routes[%d], which has these jobs", other)+form, "")
+			case first[name] != "":
+				d.wrong(at, name, "is in "+first[name]+" too"+form, "")
+			default:
+				first[name] = at
+			}
+		}
+	}
+}
+
 // checkAsync checks the routes whose requests become jobs.
 func (d *decoder) checkAsync(c *Config) {
 	any := false
@@ -222,7 +259,7 @@ func (d *decoder) checkAsync(c *Config) {
 		any = true
 		at := fmt.Sprintf("routes[%d].async", i)
 		if c.Jobs == nil && d.nodes["jobs"] == nil {
-			d.wrong(at, "", "needs the section jobs, which says where they are kept", "")
+			d.wrong(at, "", "needs the section jobs, which says where they are kept, such as jobs: {dir: jobs}", "")
 		}
 		if r.Name != "" && !jobshttp.ValidName(r.Name) && !d.faulty(fmt.Sprintf("routes[%d].name", i)) {
 			d.wrong(fmt.Sprintf("routes[%d].name", i), r.Name, "has jobs, and must be 1 to 59 letters, digits, dashes and underscores, without -once at the end", "")

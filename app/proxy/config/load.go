@@ -1,14 +1,17 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/bounded"
 )
 
 // Load reads a configuration and fills in the defaults. Its error is [Faults]
@@ -73,26 +76,22 @@ func (d *decoder) read() (*yaml.Node, bool) {
 	return doc, doc.Kind == yaml.MappingNode
 }
 
-// readFile reads a file of at most a number of bytes.
+// readFile reads a file of any kind, of at most a number of bytes.
 func readFile(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, cannotRead(err)
+	text, err := bounded.File(name, most)
+	if err == nil {
+		return text, nil
 	}
-	if info.IsDir() {
+	if _, ok := errors.AsType[*bounded.SizeError](err); ok {
+		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
+	}
+	if late, ok := errors.AsType[*bounded.TimeError](err); ok {
+		return nil, &mistake{problem: fmt.Sprintf("cannot be read: nothing writes it to its end within %v", late.Patience)}
+	}
+	if errors.Is(err, syscall.EISDIR) {
 		return nil, &mistake{problem: "cannot be read: it is a folder"}
 	}
-	if info.Size() > most {
-		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, cannotRead(err)
-	}
-	if int64(len(text)) > most { // it is no regular file, or grows
-		return nil, &mistake{problem: fmt.Sprintf("is larger than %v", Size(most))}
-	}
-	return text, nil
+	return nil, cannotRead(err)
 }
 
 func cannotRead(err error) error {

@@ -14,8 +14,10 @@ import (
 // Limits on a file, which nobody meets who writes one by hand.
 const (
 	MaxFileBytes = 1 << 20 // of the file
-	MaxValues    = 100_000 // values in it, aliases written out
-	MaxFaults    = 100     // that are told
+	// MaxVariableBytes bounds each variable.
+	MaxVariableBytes = 64 << 10
+	MaxValues        = 100_000 // values in it, aliases written out
+	MaxFaults        = 100     // that are reported
 )
 
 // parseYAML reads one document. Of an empty file it returns a mapping without

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -76,6 +77,34 @@ func sections(name string) []string {
 	return found
 }
 
+// rightForms are sections and lists as they are written most often.
+var rightForms = map[string]string{
+	"listen": "listen: [{address: 127.0.0.1:8080}]", "upstreams": "upstreams: [{name: shop, servers: [http://127.0.0.1:3000]}]",
+	"routes": "routes: [{name: all}]", "rate": "rate: {requests: 10, per: 1s}", "async": "async: {budget: 2s}",
+	"jobs": "jobs: {dir: jobs}", "admin": "admin: {address: 127.0.0.1:9090}", "log": "log: {level: info}",
+	"drain": "drain: {timeout: 30s}", "server": "server: {idle_timeout: 60s}", "cache": "cache: {memory: 64MiB}",
+	"fleet": "fleet: {redis: {addresses: [127.0.0.1:6379]}}", "redis": "redis: {addresses: [127.0.0.1:6379]}",
+	"telemetry": "telemetry: {otlp: {endpoint: http://127.0.0.1:4318}}", "otlp": "otlp: {endpoint: http://127.0.0.1:4318}",
+	"tls": "tls: {cert: server.pem, key: server.key}", "health": "health: {path: /healthz}", "retry": "retry: {attempts: 2}",
+	"loops": "loops: {allow: 1}", "request": "request: {set: {X-Site: shop}}", "response": "response: {remove: [Server]}",
+	"routes.cache": "cache: {ttl: 1m}", "upstreams.tls": "tls: {ca: ca.pem}", "redis.tls": "tls: {ca: ca.pem}",
+	"jobs.tls": "tls: {ca: ca.pem}", "otlp.tls": "tls: {ca: ca.pem}", "sentinel": "sentinel: {master: main}",
+}
+
+var inBrackets = regexp.MustCompile(`\[\d+\]`)
+
+// rightForm ends a complaint about a setting of the wrong kind.
+func rightForm(path string) string {
+	parts := strings.Split(inBrackets.ReplaceAllString(path, ""), ".")
+	last := parts[len(parts)-1]
+	for _, name := range []string{parts[max(len(parts)-2, 0)] + "." + last, last} {
+		if form := rightForms[name]; form != "" {
+			return ", such as " + form
+		}
+	}
+	return ""
+}
+
 // eachField calls visit for every field, with paths such as routes[].cache.ttl.
 func eachField(fields []*field, prefix string, visit func(path string, f *field)) {
 	for _, f := range fields {
@@ -101,6 +130,9 @@ func unknownField(name string, fields []*field) *mistake {
 			return &mistake{"unknown field", f.name}
 		}
 	}
+	if near := slip(name, names); near != "" {
+		return &mistake{"unknown field", near} // what is valid here is meant before what is elsewhere
+	}
 	for _, candidate := range []string{name, strings.ToLower(name), strings.ReplaceAll(name, "-", "_")} {
 		if at := sections(candidate); len(at) > 0 {
 			return &mistake{problem: "unknown field here; " + candidate + " belongs " + places(at)}
@@ -111,6 +143,18 @@ func unknownField(name string, fields []*field) *mistake {
 	}
 	slices.Sort(names)
 	return &mistake{problem: "unknown field; there are " + strings.Join(names, ", ")}
+}
+
+// slip returns which of names word is but for its end, as in server for servers, or "".
+func slip(word string, names []string) string {
+	plain := plainName(word)
+	for _, name := range names {
+		n := plainName(name)
+		if n == plain+"s" || n+"s" == plain {
+			return name
+		}
+	}
+	return ""
 }
 
 func places(sections []string) string {

@@ -148,7 +148,7 @@ func checkOTLP(text string) *mistake {
 			}
 		}
 		return nil
-	case checkAddress(text) == nil && !strings.HasPrefix(text, ":"):
+	case checkAddress(text) == nil && !strings.HasPrefix(text, ":") && checkOTLP("http://"+text) == nil:
 		return &mistake{want, "http://" + text}
 	}
 	return &mistake{problem: want}

@@ -5,11 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/bounded"
 )
+
+// maxPEM bounds a file with a certificate or a key.
+const maxPEM = 1 << 20
 
 // A KeyPair names the files of a certificate with its chain, and of its key, in
 // PEM.
@@ -50,8 +54,8 @@ func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfte
 func (c *Certificate) Reload() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cert, certErr := os.ReadFile(c.files.Cert)
-	key, keyErr := os.ReadFile(c.files.Key)
+	cert, certErr := bounded.File(c.files.Cert, maxPEM)
+	key, keyErr := bounded.File(c.files.Key, maxPEM)
 	// Files that are away count as empty, so that this is told once, too.
 	if c.current.Load() != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
 		return false, nil

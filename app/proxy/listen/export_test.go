@@ -19,3 +19,6 @@ func ServeOn(t *testing.T, l net.Listener, c Config, h http.Handler) {
 		s.running.Wait()
 	})
 }
+
+// Proxied is proxied, for fuzzing.
+var Proxied = proxied

@@ -3,10 +3,12 @@ package listen
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -125,7 +127,7 @@ type pacedBody struct {
 	io.ReadCloser
 	watch *watch
 	ended bool // by the handler's goroutine; the body has been read to its end
-	cut   bool // as ended; the client was too slow
+	cut   bool // as ended; the client was too slow, for us or for the handler
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
@@ -136,6 +138,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		err = fmt.Errorf("the client sent nothing of the body for %v: %w", b.watch.after, err)
 	}
 	b.ended = b.ended || err == io.EOF
+	b.cut = b.cut || errors.Is(err, os.ErrDeadlineExceeded) // by the handler
 	return n, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/weir-go/weir/internal/plain"
 )
 
 // The defaults of Limits.
@@ -105,6 +108,9 @@ type Server struct {
 	running sync.WaitGroup // Serve, and the watch over the certificate
 	retired atomic.Bool
 	slots   *slotListener
+
+	mu    sync.Mutex
+	hands *handshaker // guarded by mu; nil without TLS, and before Serve
 }
 
 // Open opens a listener. With old, whose address must be the same, it takes
@@ -112,9 +118,7 @@ type Server struct {
 // Until Serve nothing is accepted.
 func Open(c Config, o Options, old *Server) (*Server, error) {
 	s := &Server{config: c, options: o, quit: make(chan struct{})}
-	if s.options.Logger == nil {
-		s.options.Logger = slog.Default()
-	}
+	s.options.Logger = plain.Logger(s.options.Logger)
 	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
 	if c.TLS.Cert != "" {
 		var err error
@@ -189,26 +193,33 @@ func (s *Server) prepare() {
 			MaxConcurrentStreams: limits.MaxStreams,
 			SendPingTimeout:      max(limits.Idle/2, time.Second), // finds connections that are gone
 		},
-		ErrorLog: complaints(s.options.Logger),
+		ErrorLog: log.New(complaints(s.options.Logger, slog.LevelDebug), "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, below(c))
 		},
+		ConnState:                    freed,
+		DisableGeneralOptionsHandler: true, // OPTIONS * is for the origin
 	}
 	if s.options.Base != nil {
 		s.http.BaseContext = func(net.Listener) context.Context { return s.options.Base }
 	}
 	if s.cert != nil {
-		s.http.TLSConfig = &tls.Config{GetCertificate: s.cert.Get}
+		s.http.TLSConfig = &tls.Config{GetCertificate: s.cert.Get, NextProtos: []string{"h2", "http/1.1"}}
 	}
 }
 
 // below is the progressConn of a connection.
 func below(c net.Conn) *progressConn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
+	for {
+		if p, ok := c.(*progressConn); ok {
+			return p
+		}
+		above, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = above.NetConn()
 	}
-	p, _ := c.(*progressConn)
-	return p
 }
 
 // closing asks the clients of a retired server to leave, and those that speak
@@ -220,7 +231,7 @@ func (s *Server) closing(next http.Handler) http.Handler {
 			http.Error(w, "HTTP/2 without TLS is not spoken here", http.StatusHTTPVersionNotSupported)
 			return
 		}
-		if s.retired.Load() {
+		if s.retired.Load() || r.Close { // net/http forgets the latter of HTTP/1.0 with keep-alive beside it
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -246,13 +257,16 @@ func (s *Server) serve(l net.Listener, failed func(error)) {
 		l = proxied(l, s.config.ProxyProtocol, limits.ReadHeader)
 	}
 	l = progressListener{l, limits.Write}
+	if s.cert != nil {
+		hands := shakeHands(l, s.http.TLSConfig, limits.ReadHeader, s.http.ErrorLog)
+		s.mu.Lock()
+		s.hands = hands
+		s.mu.Unlock()
+		l = hands
+	}
+	l = framedListener{l, s.quit}
 	s.running.Go(func() {
-		var err error
-		if s.cert != nil {
-			err = s.http.ServeTLS(l, "", "")
-		} else {
-			err = s.http.Serve(l)
-		}
+		err := s.http.Serve(l)
 		if !errors.Is(err, http.ErrServerClosed) && !s.retired.Load() {
 			failed(fmt.Errorf("listener %s: %w", s.config.Address, err))
 		}
@@ -321,11 +335,31 @@ func (s *Server) Leave() { s.retired.Store(true) }
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Leave()
 	s.slots.close()
+	s.drain(ctx)
 	err := s.http.Shutdown(ctx)
 	if ctx.Err() == nil {
 		err = nil // the socket was closed before, which is no fault
 	}
 	return errors.Join(err, s.Close())
+}
+
+// drain waits for handshakes that are under way, as net/http waits for the first
+// request of a connection: each may be a client with a request on its way.
+func (s *Server) drain(ctx context.Context) {
+	s.mu.Lock()
+	hands := s.hands
+	s.mu.Unlock()
+	if hands == nil {
+		return
+	}
+	_ = s.socket.Close() // which ends what accepts
+	patience := time.NewTimer(5 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-hands.over:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 }
 
 // Close cuts all connections and waits for what Serve has started, but not for
@@ -334,6 +368,11 @@ func (s *Server) Close() error {
 	s.Leave()
 	s.slots.cutOff()
 	s.once.Do(func() { close(s.quit) })
+	s.mu.Lock()
+	if s.hands != nil {
+		s.hands.cut()
+	}
+	s.mu.Unlock()
 	_ = s.http.Close() // the errors of closing what is cut off tell nothing
 	_ = s.socket.Close()
 	s.running.Wait()

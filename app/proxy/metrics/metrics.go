@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weir-go/weir/adapter/weirprom"
+	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -51,6 +54,10 @@ type Program struct {
 	LastReloadFailed       bool
 }
 
+// liveHeap is what a leak shows in: memory that was in use after the last
+// collection. The memory of the process also has what is free and not returned.
+var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
+
 // Handler returns the page.
 func Handler(o Options) (http.Handler, error) {
 	if o.Queues == nil {
@@ -58,7 +65,7 @@ func Handler(o Options) (http.Handler, error) {
 	}
 	r := prometheus.NewRegistry()
 	all := []prometheus.Collector{
-		&collector{o}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&collector{o}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}
 	if o.Gateway != nil {
 		all = append(all, o.Gateway)
@@ -71,7 +78,7 @@ func Handler(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
-		ErrorLog:            &complaints{o.Logger, rate.NewLimiter(rate.Every(time.Minute), 1)},
+		ErrorLog:            &complaints{plain.Logger(o.Logger), rate.NewLimiter(rate.Every(time.Minute), 1)},
 		ErrorHandling:       promhttp.ContinueOnError, // the rest is worth having
 		MaxRequestsInFlight: scrapes,
 		Timeout:             scrapeTime,
@@ -88,7 +95,7 @@ type complaints struct {
 // Println is of promhttp.Logger.
 func (c *complaints) Println(v ...any) {
 	if c.limit.Allow() {
-		c.logger.Error("metrics are missing from /metrics", "error", fmt.Sprint(v...))
+		c.logger.Error("metrics are missing from /metrics", "error", plain.Bounded(fmt.Sprint(v...), listen.MaxComplaint))
 	}
 }
 

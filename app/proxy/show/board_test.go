@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,18 +17,35 @@ import (
 
 // A keeper answers as often as it is asked, or hangs.
 type keeper struct {
-	asked int
-	hangs bool
-	err   error
+	mu    sync.Mutex
+	asked int   // guarded by mu
+	hangs bool  // guarded by mu
+	err   error // guarded by mu
 }
 
 func (k *keeper) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
+	k.mu.Lock()
 	k.asked++
-	if k.hangs {
+	asked, hangs, err := k.asked, k.hangs, k.err
+	k.mu.Unlock()
+	if hangs {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return []jobs.QueueStatus{{Queue: "b", Waiting: k.asked}, {Queue: "a"}}, k.err
+	return []jobs.QueueStatus{{Queue: "b", Waiting: asked}, {Queue: "a"}}, err
+}
+
+// now has it hang, or answer with err, from now on.
+func (k *keeper) now(hangs bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hangs, k.err = hangs, err
+}
+
+func (k *keeper) times() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
 }
 
 // However often the queues are asked for, their keeper is asked every five
@@ -44,11 +62,11 @@ func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
 			}
 		}
 		time.Sleep(11 * time.Second)
-		if q := b.Queues(); k.asked != 3 || q[1].Waiting != 3 {
-			t.Errorf("after 11 s the keeper was asked %d times, Queues = %+v; want 3", k.asked, q)
+		if q := b.Queues(); k.times() != 3 || q[1].Waiting != 3 {
+			t.Errorf("after 11 s the keeper was asked %d times, Queues = %+v; want 3", k.times(), q)
 		}
 
-		k.hangs = true
+		k.now(true, nil)
 		time.Sleep(5 * time.Second)
 		before := time.Now()
 		if q := b.Queues(); len(q) != 2 || !time.Now().Equal(before) {
@@ -78,7 +96,7 @@ func TestBoardGoesOnAfterAnError(t *testing.T) {
 		if q := b.Queues(); q != nil {
 			t.Errorf("Queues = %+v; want none", q)
 		}
-		k.err = nil
+		k.now(false, nil)
 		time.Sleep(6 * time.Second)
 		if q := b.Queues(); len(q) != 2 {
 			t.Errorf("Queues = %+v; want two", q)

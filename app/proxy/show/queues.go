@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
 )
 
@@ -46,7 +47,7 @@ type Board struct {
 // a nil Keeper there is nothing to see.
 func NewBoard(k Keeper, l *slog.Logger) *Board {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Board{keeper: k, logger: l, said: rate.NewLimiter(rate.Every(time.Minute), 1), stop: cancel, done: make(chan struct{})}
+	b := &Board{keeper: k, logger: plain.Logger(l), said: rate.NewLimiter(rate.Every(time.Minute), 1), stop: cancel, done: make(chan struct{})}
 	if k == nil {
 		close(b.done)
 		return b

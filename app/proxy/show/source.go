@@ -202,5 +202,6 @@ func tier(st *weirhttp.FleetStats) *console.Tier {
 		Open: st.Open, Acquires: st.Acquires, Fresh: st.Fresh, Granted: st.Granted, Held: st.Held, Cooling: st.Cooling,
 		Settled: st.Settled, Refused: st.Refused, Extended: st.Extended, LostLeases: st.LostLeases,
 		Unavailable: st.Unavailable, Waits: st.Waits, Pushes: st.Pushes, Resets: st.Resets,
+		Pending: st.Pending, Blocked: st.Blocked, Queued: st.Queued,
 	}
 }

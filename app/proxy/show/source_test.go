@@ -110,6 +110,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 		Acquires: tier.Acquires, Fresh: tier.Fresh, Granted: tier.Granted, Held: tier.Held, Cooling: tier.Cooling, Settled: tier.Settled,
 		Refused: tier.Refused, Extended: tier.Extended, LostLeases: tier.LostLeases, Unavailable: tier.Unavailable,
 		Waits: tier.Waits, Pushes: tier.Pushes, Resets: tier.Resets,
+		Pending: tier.Pending, Blocked: tier.Blocked, Queued: tier.Queued,
 	}); got.Tier == nil || *got.Tier != want {
 		t.Errorf("tier = %+v; want %+v", got.Tier, want)
 	}

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/checkout"
 )
 
 // peers are the modules whose versions belong to a result.
@@ -34,7 +36,7 @@ func header(ctx context.Context) (string, error) {
 	}
 	lines := []string{
 		"date: " + time.Now().UTC().Format(time.DateOnly),
-		"commit: " + commit(ctx),
+		"commit: " + checkout.Commit(ctx, "bench/results"),
 		"cpu: " + cpuModel(),
 		fmt.Sprintf("cores: %d", runtime.NumCPU()),
 		"kernel: " + kernel(),
@@ -79,21 +81,6 @@ func (m machine) markdown() string {
 	}
 	return fmt.Sprintf("Machine: %s, %s cores, %s, %s. Commit %s, %s.\nPeers: %s.\n",
 		m["cpu"], m["cores"], m["kernel"], m["go"], m["commit"], m["date"], strings.Join(versions, ", "))
-}
-
-// commit names the commit that is measured, with -dirty if files are changed.
-// The results themselves do not count.
-func commit(ctx context.Context) string {
-	name, err := output(ctx, "git", "rev-parse", "--short", "HEAD")
-	if err != nil {
-		return "none"
-	}
-	name = strings.TrimSpace(name)
-	changed, err := output(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)bench/results")
-	if err != nil || changed != "" {
-		name += "-dirty"
-	}
-	return name
 }
 
 // kernel is the operating system and, where that is known, its release.

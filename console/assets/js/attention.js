@@ -118,6 +118,13 @@ function processes(s) {
 
 function queues(q) {
   const found = [];
+  const o = q.orphan;
+  if (o) {
+    const counts = ['queued', 'started', 'dead', 'finished'].filter((k) => o[k] > 0).map((k) => `${o[k]} ${k}`).join(', ');
+    found.push({ key: q.name + '/orphan', level: o.queued + o.started > 0 ? 'warn' : 'note', subject: 'Jobs', page: '#/jobs', badge: 'no route',
+      text: `no route has the jobs of ${q.name} (${counts}): they do not run, and clients get 404 for them. A route with ${o.setting} takes them over.` });
+    return found;
+  }
   if (q.dead > 0) {
     found.push({ key: q.name + '/dead', level: 'note', subject: 'Jobs', page: '#/jobs', badge: 'dead jobs',
       text: `${many(q.dead, 'job')} of ${q.name} ${q.dead === 1 ? 'is' : 'are'} dead: tried as often as allowed, and kept for you to look at.` });

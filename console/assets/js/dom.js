@@ -1,4 +1,6 @@
-// Building of elements. Text is only ever set as text, so data cannot be markup.
+// Building of elements. Text is only ever set as text, so data cannot be markup, and
+// all of it passes through visible, so data cannot hide.
+import { visible } from './visible.js';
 
 // h('a.button', {href, onclick, text…}, …children) makes an element. Attributes
 // that are null, undefined or false are left out; on… are listeners.
@@ -9,16 +11,24 @@ export function h(tag, attrs, ...children) {
   for (const [k, v] of Object.entries(attrs || {})) {
     if (v === null || v === undefined || v === false) continue;
     if (k.startsWith('on')) e.addEventListener(k.slice(2), v);
-    else e.setAttribute(k, v === true ? '' : v);
+    else e.setAttribute(k, shown(k, v));
   }
   add(e, children);
   return e;
 }
 
+// Attributes that people read; others are for the browser, such as href and value.
+const read = new Set(['title', 'aria-label', 'placeholder', 'alt']);
+
+function shown(name, value) {
+  if (value === true) return '';
+  return read.has(name) ? visible(value) : String(value);
+}
+
 function add(e, children) {
   for (const c of children) {
     if (Array.isArray(c)) add(e, c);
-    else if (c !== null && c !== undefined && c !== false) e.append(c);
+    else if (c !== null && c !== undefined && c !== false) e.append(typeof c === 'object' ? c : visible(c));
   }
 }
 
@@ -26,15 +36,15 @@ const svgSpace = 'http://www.w3.org/2000/svg';
 
 export function svg(tag, attrs, ...children) {
   const e = document.createElementNS(svgSpace, tag);
-  for (const [k, v] of Object.entries(attrs || {})) e.setAttribute(k, v);
-  e.append(...children);
+  for (const [k, v] of Object.entries(attrs || {})) e.setAttribute(k, shown(k, v));
+  add(e, children);
   return e;
 }
 
 // Sets the text of e, and touches nothing if it has it: the page is redrawn each
 // second, and a selection should live longer.
 export function text(e, value) {
-  const s = String(value);
+  const s = visible(value);
   if (e.textContent !== s) e.textContent = s;
 }
 
@@ -43,7 +53,7 @@ export function attr(e, name, value) {
     if (e.hasAttribute(name)) e.removeAttribute(name);
     return;
   }
-  const s = value === true ? '' : String(value);
+  const s = shown(name, value);
   if (e.getAttribute(name) !== s) e.setAttribute(name, s);
 }
 
@@ -51,8 +61,8 @@ export function attr(e, name, value) {
 export function swap(e, signature, make) {
   if (e.weirSignature === signature) return;
   e.weirSignature = signature;
-  const made = make();
-  e.replaceChildren(...(Array.isArray(made) ? made : [made]));
+  e.replaceChildren();
+  add(e, [make()]);
 }
 
 // Makes the children of parent one for each item, in their order, and reuses those

@@ -1,5 +1,5 @@
 // Explain: what would become of a request, and why.
-import { h, panel, empty, swap } from './dom.js';
+import { h, panel, empty, swap, text } from './dom.js';
 import { Table } from './table.js';
 import { result } from './parts.js';
 import { parse, headerOf } from './curl.js';
@@ -42,7 +42,7 @@ export class Explain {
   read() {
     const r = parse(this.paste.value);
     if (!r) {
-      this.note.textContent = this.paste.value.trim() ? 'This is neither a URL nor a curl command.' : '';
+      text(this.note, this.paste.value.trim() ? 'This is neither a URL nor a curl command.' : '');
       return;
     }
     this.method.value = r.method;
@@ -51,7 +51,7 @@ export class Explain {
     const said = [`Read: ${r.method}, ${many(r.headers.length, 'header')}.`];
     if (r.body) said.push('Its body is left out.');
     if (r.unknown.length) said.push(`Not understood, and left out: ${words(r.unknown)}.`);
-    this.note.textContent = said.join(' ');
+    text(this.note, said.join(' '));
   }
 
   async send() {

@@ -19,8 +19,9 @@ export class Fleet {
     this.table = h('div');
     this.instances = panel('Instances', 'as they announce themselves; counts are since the start of each', this.problem, this.table);
     this.state = h('p');
+    this.pending = h('p', { hidden: true });
     this.tier = h('dl.facts.notes.gap');
-    this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.tier);
+    this.tierPanel = panel('Shared store', 'as this instance sees it, since the start', this.state, this.pending, this.tier);
     this.tierPanel.classList.add('live');
     this.none = h('div', { hidden: true }, empty('There is no fleet here.', 'This program shares nothing with others. With a shared store, Redis or Valkey, several instances make each call of the source once between them; the gateway’s configuration has it under fleet.'));
     this.body = h('div.stack', null, this.tierPanel, this.instances);
@@ -66,11 +67,17 @@ export class Fleet {
     swap(this.state, String(t.open), () => (t.open
       ? [h('span.badge', { 'data-level': 'bad' }, 'away'), ' The store does not answer. This instance goes alone: it makes calls that others may make too, and asks the store again from time to time.']
       : [h('span.badge', { 'data-level': 'good' }, 'well'), ' The store answers.']));
+    const pending = t.pending || 0;
+    attr(this.pending, 'hidden', pending === 0);
+    swap(this.pending, `${pending} ${t.blocked}`, () => (pending === 0 ? [] : [h('span.badge', { 'data-level': 'warn' }, many(pending, 'invalidation') + ' pending'),
+      t.blocked ? ' The store has not acknowledged an invalidation of everything. This instance uses nothing of the store until it does.'
+        : ' The store has not acknowledged them. This instance uses nothing of the store that they touch until it does; other instances may serve old values meanwhile.']));
     const items = [
       ['Asked for the right to load', t.acquires, ''], ['Another’s value found', t.fresh, 'no call needed'], ['Lease granted', t.granted, 'this instance loads'],
       ['Held by another', t.held, 'waited for it'], ['Cooling', t.cooling, 'after a failure'], ['Values settled', t.settled, 'written with the lease'],
       ['Writes refused', t.refused, 'a newer lease was there'], ['Leases extended', t.extended, ''], ['Leases lost', t.lost_leases, ''],
       ['Store unavailable', t.unavailable, 'loaded alone'], ['Waits', t.waits, 'for another’s value'], ['Messages', t.pushes, 'of other instances'], ['Resets', t.resets, 'of the link'],
+      ['Invalidations queued', t.queued || 0, 'not acknowledged at first'],
     ];
     swap(this.tier, items.map((i) => i[1]).join(), () => items.map(([name, n, note]) =>
       h('div', null, h('dt', null, name), h('dd', null, count(n), ' ', h('small', null, note)))));

@@ -10,7 +10,7 @@ export class Foot {
   draw(store) {
     const p = store.snapshot.process;
     const facts = [
-      ['weir', p.version || '(no version)'], ['', p.go], ['process', p.pid], ['up', age(between(p.started, store.snapshot.at))],
+      ['version', p.version], ['', p.go], ['process', p.pid], ['up', age(between(p.started, store.snapshot.at))],
       ['state', p.state || 'ready'], ['goroutines', count(p.goroutines)], ['heap', bytes(p.memory)],
     ].filter(([, v]) => v);
     swap(this.el, facts.length, () => facts.map(([k]) => h('span', null, k ? k + ' ' : '', h('b'))));

@@ -1,5 +1,5 @@
 // One job: how it stands, why it failed, what can be done.
-import { h, panel, attr, swap } from './dom.js';
+import { h, panel, attr, swap, text } from './dom.js';
 import { confirm } from './dialog.js';
 import { poll } from './poll.js';
 import { ask, part } from './api.js';
@@ -56,7 +56,7 @@ export class Job {
 
   draw() {
     const j = this.job;
-    this.hint.textContent = j.id;
+    text(this.hint, j.id);
     swap(this.body, JSON.stringify(j) + (this.busy || '') + Math.floor(Date.now() / 10000), () => [this.facts(j), this.errors(j), this.actions(j)].filter(Boolean));
   }
 

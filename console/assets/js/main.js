@@ -1,5 +1,6 @@
 // The console: it puts the stream, the store, the bar and the pages together.
 import { h, text, attr } from './dom.js';
+import { visible } from './visible.js';
 import { Store } from './store.js';
 import { Events } from './events.js';
 import { Bar } from './bar.js';
@@ -71,7 +72,7 @@ class App {
     this.at = page;
     this.page = Object.hasOwn(all, page) ? new all[page](this, ...args) : new Nowhere(page);
     this.main.replaceChildren(this.page.el);
-    document.title = `${this.page.title} · ${this.store.hello.title || 'weir'}`;
+    document.title = visible(`${this.page.title} · ${this.store.hello.title || 'weir'}`);
     this.bar.draw(this.store.hello, this.at);
     this.draw();
     if (moved) {

@@ -11,6 +11,8 @@ import (
 	"net/textproto"
 	"net/url"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/exchange"
 )
 
 // errNotAgain ends an HTTP/2 request that net/http was about to send again.
@@ -32,6 +34,10 @@ type attempt struct {
 	reused  bool
 	start   int64       // what was written to conn before
 	written atomic.Bool // the head was written, on HTTP/2
+	// on is conn, for who reads the body; client is set when that broke while the
+	// connection was fine. Atomic: the transport reads the body when it likes.
+	on     atomic.Pointer[conn]
+	client atomic.Bool
 }
 
 // newAttempt prepares a try to send r with body.
@@ -56,7 +62,7 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	a.req.URL = u
 	a.req.Body, a.req.GetBody = nil, nil
 	if body != nil {
-		a.body = &onceBody{src: body}
+		a.body = &onceBody{a: a, src: body}
 		a.req.Body = a.body
 	}
 	return a
@@ -82,10 +88,12 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 			a.cancel(errNotAgain)
 		}
 		a.conn = c
+		a.on.Store(c)
 		return
 	}
 	a.conn, a.reused = c, info.Reused
-	a.start = c.take(a)
+	a.on.Store(c)
+	a.start = c.take(a, a.req.Method)
 	if a.req.Body != nil {
 		return
 	}
@@ -120,8 +128,12 @@ func (a *attempt) got1xx(code int, header textproto.MIMEHeader) error {
 	return nil
 }
 
-// answered looks at the head of the answer.
+// answered looks at the head of the answer. net/http does not find TLS under a
+// framed connection.
 func (a *attempt) answered(resp *http.Response) {
+	if a.conn != nil {
+		resp.TLS = a.conn.tls
+	}
 	if c := a.conn; c != nil && !c.streams {
 		if d, ok := keepAlive(resp.Header["Keep-Alive"]); ok {
 			c.setKeep(a, d)
@@ -136,6 +148,20 @@ func (a *attempt) failed(err error) error {
 			err = cause
 		}
 		a.cancel(err)
+	}
+	return err
+}
+
+// blamed returns err as an *exchange.UpstreamError if it is the server's doing:
+// the connection failed under us, or what came back was no answer. An error of
+// the client's body, of our own making, or of ctx is none.
+func (a *attempt) blamed(ctx context.Context, err error) error {
+	c := a.conn
+	if c == nil || ctx.Err() != nil || a.client.Load() || errors.Is(err, errNotAgain) {
+		return err
+	}
+	if c.down.Load() || c.streams && a.written.Load() || c.answering(a) {
+		return &exchange.UpstreamError{Err: err}
 	}
 	return err
 }
@@ -158,6 +184,9 @@ func (a *attempt) end() {
 
 // unwrapConn returns the conn below c.
 func unwrapConn(c net.Conn) *conn {
+	if f, ok := c.(*framed); ok {
+		return f.c
+	}
 	if tc, ok := c.(*tls.Conn); ok {
 		c = tc.NetConn()
 	}
@@ -191,6 +220,7 @@ func (a *attempt) broken() {
 // at reading, so that one of them sees the other. They are atomic because broken
 // cannot wait for a Read.
 type onceBody struct {
+	a                    *attempt
 	src                  io.ReadCloser
 	begun, reading, dead atomic.Bool
 }
@@ -204,7 +234,13 @@ func (b *onceBody) Read(p []byte) (int, error) {
 		return 0, errConnLost
 	}
 	b.begun.Store(true)
-	return b.src.Read(p)
+	n, err := b.src.Read(p)
+	if err != nil && err != io.EOF {
+		if c := b.a.on.Load(); c == nil || !c.down.Load() {
+			b.a.client.Store(true)
+		}
+	}
+	return n, err
 }
 
 func (b *onceBody) Close() error {

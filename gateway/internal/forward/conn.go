@@ -1,6 +1,9 @@
 package forward
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -22,18 +25,28 @@ import (
 // In the other order the timer finds it taken and does nothing.
 type conn struct {
 	net.Conn
+	tls     *tls.ConnectionState // nil without TLS
 	streams bool
 	wrote   atomic.Int64 // bytes of requests (and of a TLS handshake)
 	// ending is set when TLS says goodbye: crypto/tls sets a deadline before it
 	// does, and net/http never sets one. What follows is no request's.
 	ending atomic.Bool
+	begun  bool        // by the reader: something was read
+	old    atomic.Bool // what came first is an answer of HTTP/1, on a connection for HTTP/2
 	lost   atomic.Bool // set under mu, read without: Write is not to wait for it
+	// closing is set when we close it, and down when it failed before that, which
+	// is the server's doing. Atomic, as a Read can be anywhere then.
+	closing, down atomic.Bool
 
-	mu    sync.Mutex
-	user  *attempt      // guarded by mu: who took it last
-	idle  bool          // guarded by mu
-	keep  time.Duration // guarded by mu: how long it may be idle
-	timer *time.Timer   // guarded by mu; nil until it was idle
+	mu   sync.Mutex
+	user *attempt // guarded by mu: who took it last
+	// What the answer to user's request is waited for with: see framed.
+	awaited string        // guarded by mu: its method, "" if it has come or there is none
+	sent    bool          // guarded by mu: some of the request was written
+	some    bool          // guarded by mu: some of the answer has come
+	idle    bool          // guarded by mu
+	keep    time.Duration // guarded by mu: how long it may be idle
+	timer   *time.Timer   // guarded by mu; nil until it was idle
 }
 
 // unused starts the clock of a connection that was just opened: it may turn out
@@ -45,10 +58,11 @@ func (c *conn) unused() {
 }
 
 // take says that a's request will be written, and returns how much was before.
-func (c *conn) take(a *attempt) int64 {
+func (c *conn) take(a *attempt, method string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.user, c.idle = a, false
+	c.awaited, c.sent, c.some = cmp.Or(method, "GET"), false, false
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -110,7 +124,27 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !c.ending.Load() {
 		c.wrote.Add(int64(n))
 	}
+	c.failed(err)
 	return n, err
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.begun && n > 0 {
+		c.begun = true
+		if c.streams && bytes.HasPrefix(p[:n], []byte("HTTP/1.")) {
+			c.old.Store(true)
+		}
+	}
+	c.failed(err)
+	return n, err
+}
+
+// failed receives what Read and Write return.
+func (c *conn) failed(err error) {
+	if err != nil && !c.closing.Load() && !c.lost.Load() {
+		c.down.Store(true)
+	}
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
@@ -120,6 +154,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // Close also tells whoever used c last.
 func (c *conn) Close() error {
+	c.closing.Store(true)
 	c.mu.Lock()
 	a := c.user
 	c.idle = false

@@ -61,8 +61,8 @@ func TestH15_LatePutIsIgnored(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := &conn{Conn: ours, keep: time.Second}
 		first, second := new(attempt), new(attempt)
-		c.take(first)
-		c.take(second)
+		c.take(first, "GET")
+		c.take(second, "GET")
 		c.put(first)
 		c.setKeep(first, 0)
 		time.Sleep(time.Minute)

@@ -28,7 +28,7 @@ func (x *relay) fail(err error) {
 			return
 		}
 		if errors.Is(context.Cause(x), errStalled) {
-			refuse(x.w, http.StatusRequestTimeout, "the request's body did not arrive")
+			refuse(x.w, x.r, http.StatusRequestTimeout, "the request's body did not arrive")
 			return
 		}
 	}
@@ -54,15 +54,23 @@ func (x *relay) fail(err error) {
 func (x *relay) blame(err error) {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		refuse(x.w, http.StatusRequestEntityTooLarge, "the request's body is too large")
+		refuse(x.w, x.r, http.StatusRequestEntityTooLarge, "the request's body is too large")
 		return
 	}
-	refuse(x.w, http.StatusBadRequest, "the request's body is broken")
+	if isTimeout(err) {
+		refuse(x.w, x.r, http.StatusRequestTimeout, "the request's body did not arrive in time")
+		return
+	}
+	refuse(x.w, x.r, http.StatusBadRequest, "the request's body is broken")
 }
 
 // Failure returns the status to answer with when err was all that came of a
 // request, and its error type (RFC 9209, section 2.3).
 func Failure(err error) (code int, kind string) {
+	var other *exchange.MismatchError
+	if errors.As(err, &other) {
+		return http.StatusBadGateway, other.ProxyStatus()
+	}
 	var unreachable *exchange.UnreachableError
 	switch timeout := isTimeout(err); {
 	case errors.As(err, &unreachable):

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/internal/cdnloop"
 )
 
 // hopByHop reports whether the field of this name, as net/http spells it, is
@@ -24,7 +26,8 @@ func named(h http.Header) []string {
 	for _, v := range h["Connection"] {
 		for token := range strings.SplitSeq(v, ",") {
 			token = http.CanonicalHeaderKey(strings.TrimSpace(token))
-			if token != "" && token != "Close" && !hopByHop(token) {
+			// RFC 8586, section 2: CDN-Loop is never taken out, whatever a client says.
+			if token != "" && token != "Close" && token != cdnloop.Field && !hopByHop(token) {
 				names = append(names, token)
 			}
 		}
@@ -91,6 +94,13 @@ func hasBody(resp *http.Response, method string) bool {
 // closeDelimited reports whether the body ends where the connection does.
 func closeDelimited(resp *http.Response, method string) bool {
 	return hasBody(resp, method) && resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
+}
+
+// endless reports whether the body may go on, and be silent, for as long as both
+// ends like.
+func endless(h http.Header) bool {
+	v := strings.ToLower(h.Get("Content-Type"))
+	return eventStream(h) || strings.HasPrefix(v, "multipart/x-mixed-replace") || strings.HasPrefix(v, "application/grpc")
 }
 
 // eventStream reports whether the body comes in pieces, each of which somebody

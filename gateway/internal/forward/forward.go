@@ -26,6 +26,8 @@ type Forwarder struct {
 	RoundTrip func(*http.Request) (*http.Response, error)
 	// Via is the name in Via and Proxy-Status. Empty means "weir".
 	Via string
+	// LoopID is the name that CDN-Loop gets (RFC 8586). Empty adds none.
+	LoopID string
 	// MaxDrain is how much of a body that the server did not want is read and
 	// thrown away to keep the client's connection. 0 means 256 KiB, negative
 	// none. After more than that the connection is closed; net/http may read as
@@ -41,6 +43,9 @@ type Forwarder struct {
 	// IdleTimeout ends a body or a tunnel in which nothing moves. 0 and negative
 	// mean never.
 	IdleTimeout time.Duration
+	// StreamIdleTimeout is IdleTimeout for tunnels, event streams and gRPC. 0 means
+	// IdleTimeout, negative never.
+	StreamIdleTimeout time.Duration
 }
 
 var _ http.Handler = (*Forwarder)(nil)
@@ -90,6 +95,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.watch.stop()
 
 	out, upgrade := x.request()
+	if !sendable(out.Header) {
+		refuse(w, r, http.StatusBadRequest, "a field cannot be forwarded")
+		return
+	}
 	resp, err := f.RoundTrip(out)
 	x.mu.Lock()
 	x.answered = true
@@ -145,6 +154,9 @@ func (x *relay) inform(code int, h http.Header) {
 		kept := maps.Clone(own)
 		clear(own)
 		copyEndToEnd(own, h)
+		for _, name := range x.f.RemoveResponse { // what is not for clients is not in a 103 either
+			own.Del(name)
+		}
 		x.w.WriteHeader(code)
 		clear(own)
 		maps.Copy(own, kept)
@@ -168,11 +180,21 @@ func (x *relay) answer(resp *http.Response) {
 	if !hasBody(resp, x.r.Method) {
 		return
 	}
+	if endless(resp.Header) {
+		x.relax()
+	}
 	if err := x.copyBody(resp); err != nil {
 		x.cancel(err)
 		x.abort()
 	}
 	x.trailers(resp)
+}
+
+// relax has x watched as a stream.
+func (x *relay) relax() {
+	if d := x.f.StreamIdleTimeout; d != 0 {
+		x.watch.relax(d)
+	}
 }
 
 // head fills in w's header.
@@ -183,12 +205,7 @@ func (x *relay) head(resp *http.Response) {
 	if x.sink == nil && resp.StatusCode == http.StatusNotModified && x.r.ProtoMajor == 1 {
 		spare304(h)
 	}
-	for _, name := range x.f.RemoveResponse {
-		h.Del(name)
-	}
-	for name, values := range x.f.SetResponse {
-		h[http.CanonicalHeaderKey(name)] = values
-	}
+	x.f.changeResponse(h)
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // or net/http makes one up
 	}
@@ -197,12 +214,23 @@ func (x *relay) head(resp *http.Response) {
 		return
 	}
 	for name := range resp.Trailer {
-		if !hopByHop(name) {
+		if inTrailers(name) {
 			h["Trailer"] = append(h["Trailer"], name)
 		}
 	}
 	if x.r.ProtoMajor == 1 && x.r.Method != http.MethodHead {
 		delete(h, "Content-Length") // trailers follow chunks only
+	}
+}
+
+// changeResponse makes the changes of f to the fields of a final response, also
+// of one that switches protocols.
+func (f *Forwarder) changeResponse(h http.Header) {
+	for _, name := range f.RemoveResponse {
+		h.Del(name)
+	}
+	for name, values := range f.SetResponse {
+		h[http.CanonicalHeaderKey(name)] = values
 	}
 }
 
@@ -226,7 +254,7 @@ func (x *relay) trailers(resp *http.Response) {
 	announced := h["Trailer"]
 	for name, values := range resp.Trailer {
 		switch {
-		case hopByHop(name) || len(values) == 0:
+		case !inTrailers(name) || len(values) == 0:
 		case slices.Contains(announced, name):
 			h[name] = values
 		default:

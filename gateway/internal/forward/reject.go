@@ -8,31 +8,40 @@ import (
 
 // Reject answers what a gateway never forwards (H18), and reports whether it
 // did: CONNECT (501), TRACE (405), a change to another version of HTTP or to TLS
-// within the connection (501), and a target that is none (400). A client on
+// within the connection (501), and a target, an authority or a method that is
+// none (400). A client on
 // HTTP/1 that tried the first or the third may go on as if it had been granted,
 // so its connection is closed.
 func Reject(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Method == http.MethodConnect:
-		return refuse(w, http.StatusNotImplemented, "CONNECT is not supported")
+		return refuse(w, r, http.StatusNotImplemented, "CONNECT is not supported")
 	case r.Method == http.MethodTrace:
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
-		return refuse(w, http.StatusMethodNotAllowed, "TRACE is not allowed")
+		return refuse(w, r, http.StatusMethodNotAllowed, "TRACE is not allowed")
 	case switchesHTTP(r):
-		return refuse(w, http.StatusNotImplemented, "this upgrade is not supported")
-	case r.RequestURI == "" && r.URL != nil:
+		return refuse(w, r, http.StatusNotImplemented, "this upgrade is not supported")
+	}
+	if why := unclear(r); why != "" {
+		return refuse(w, r, http.StatusBadRequest, why)
+	}
+	if r.RequestURI == "" && r.URL != nil {
 		return false // no server's request
 	}
 	if _, ok := targetPath(r); !ok {
-		return refuse(w, http.StatusBadRequest, "this request target cannot be forwarded")
+		return refuse(w, r, http.StatusBadRequest, "this request target cannot be forwarded")
 	}
 	return false
 }
 
-// refuse answers, and returns true.
-func refuse(w http.ResponseWriter, code int, text string) bool {
+// refuse answers, and returns true. Over HTTP/1 it ends the connection; over
+// HTTP/2 others' requests may be on it, and the fault is the stream's (RFC 9113,
+// section 8.1.1).
+func refuse(w http.ResponseWriter, r *http.Request, code int, text string) bool {
 	h := w.Header()
-	h.Set("Connection", "close")
+	if r.ProtoMajor <= 1 {
+		h.Set("Connection", "close")
+	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)+1))

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/internal/cdnloop"
+	"github.com/weir-go/weir/internal/exchange"
 )
 
 // request returns what is sent to the server, and the protocols that it offers
@@ -33,11 +36,15 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 		return out, upgrade
 	}
 	out.ContentLength, out.TransferEncoding = r.ContentLength, r.TransferEncoding
+	if read, ok := r.Body.(*exchange.ReadBody); ok {
+		out.Body = read // the client's connection has nothing to do with it any more
+		return out, upgrade
+	}
 	if r.ContentLength < 0 {
 		// Not nil, so that trailers that nobody announced find a place.
 		out.Trailer = make(http.Header, len(r.Trailer))
 		for name := range r.Trailer {
-			if !hopByHop(name) {
+			if inTrailers(name) {
 				out.Trailer[name] = nil
 			}
 		}
@@ -55,6 +62,7 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []string) http.Header {
 	h := make(http.Header, len(r.Header)+8)
 	copyEndToEnd(h, r.Header)
+	delete(h, "Host") // of HTTP/2, where it is the authority once more
 	if v, ok := h["Expect"]; ok {
 		// By its usual name net/http would see to it itself: see upload.
 		delete(h, "Expect")
@@ -79,6 +87,9 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	}
 	for name, values := range f.SetRequest {
 		h[http.CanonicalHeaderKey(name)] = values
+	}
+	if f.LoopID != "" {
+		h[cdnloop.Field] = cdnloop.Add(h, f.LoopID)
 	}
 	return h
 }

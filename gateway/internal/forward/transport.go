@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/internal/exchange"
@@ -132,11 +133,14 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	defer cancel()
 	nc, err := t.o.Dial(ctx, network, address)
 	if err != nil {
-		return nil, &exchange.UnreachableError{Err: err}
+		return nil, &exchange.UnreachableError{Err: err, Ours: ours(err)}
 	}
 	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two}
 	c.unused()
-	return c, nil
+	if two {
+		return c, nil
+	}
+	return newFramed(c, c), nil
 }
 
 // dialTLS opens a connection with TLS, and offers HTTP/2 if two is set.
@@ -145,22 +149,35 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	defer cancel()
 	nc, err := t.o.Dial(ctx, network, address)
 	if err != nil {
-		return nil, &exchange.UnreachableError{Err: err}
+		return nil, &exchange.UnreachableError{Err: err, Ours: ours(err)}
 	}
 	c := &conn{Conn: nc, keep: t.o.IdleConn}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
-		return nil, &exchange.UnreachableError{Err: err}
+		return nil, &exchange.UnreachableError{Err: withoutTLS(err)}
 	}
+	state := tc.ConnectionState()
+	c.tls = &state
 	switch {
-	case tc.ConnectionState().NegotiatedProtocol == "h2":
+	case state.NegotiatedProtocol == "h2":
 		c.streams = true
+		return tc, nil
 	case two:
 		t.chosen.Store(true)
 	}
 	c.unused()
-	return tc, nil
+	return newFramed(tc, c), nil
+}
+
+// ours reports whether a connection could not be made for a want of our own.
+func ours(err error) bool {
+	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // config returns what a handshake with address needs.
@@ -196,9 +213,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp, err := client.RoundTrip(a.req)
 		if err == nil {
 			a.answered(resp)
+			if t.scheme == "http" && refusesPlain(resp) {
+				resp.Body.Close()
+				return nil, &exchange.UpstreamError{Err: wantsTLS()}
+			}
 			return resp, nil
 		}
-		err = a.failed(err)
+		err = a.mismatched(err)
+		err = a.blamed(r.Context(), a.failed(err))
 		if !a.unsent() {
 			a.end()
 			return nil, err
@@ -208,10 +230,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, cause
 		}
 		if !a.reused && !a.conn.lost.Load() {
-			// A fresh connection that ended before a byte, and not by us: the server
-			// is there and does not talk to us.
 			a.end()
-			return nil, &exchange.UnreachableError{Err: err}
+			if a.conn.down.Load() {
+				// A fresh connection that ended before a byte, and not by us: the
+				// server is there and does not talk to us.
+				err = &exchange.UnreachableError{Err: err}
+			}
+			return nil, err
 		}
 	}
 }

@@ -37,8 +37,9 @@ func (x *relay) tunnel(resp *http.Response, upgrade []string) {
 	}
 	h := x.w.Header()
 	copyEndToEnd(h, resp.Header)
-	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, protocol
 	h["Via"] = append(slices.Clip(h["Via"]), x.f.via(resp.ProtoMajor, resp.ProtoMinor))
+	x.f.changeResponse(h)
+	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, protocol
 	io.WriteString(rw, "HTTP/1.1 101 Switching Protocols\r\n")
 	h.Write(rw)
 	io.WriteString(rw, "\r\n")
@@ -68,6 +69,7 @@ func (x *relay) pump(client net.Conn, server io.ReadWriteCloser) {
 		server.Close()
 	})
 	defer shut()
+	x.relax()
 	x.watch.begin()
 	defer x.watch.end()
 	var back sync.WaitGroup

@@ -18,6 +18,8 @@ const (
 	drainWait = time.Second
 )
 
+var errTrailer = errors.New("forward: a trailer of the request is no field")
+
 var errUploadOver = errors.New("forward: the client's body is not wanted any more")
 
 // An upload is the client's body on its way to the server. net/http's transport
@@ -83,14 +85,17 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.reading = false
 	u.idle.Broadcast()
 	switch {
+	case err == io.EOF && !sendable(u.x.r.Trailer):
+		// It has come whole, but not in a form in which it can go on.
+		u.eof, u.err, err = true, errTrailer, errTrailer
 	case err == io.EOF:
 		u.eof = true
 		for name, values := range u.x.r.Trailer {
-			if !hopByHop(name) && len(values) > 0 {
+			if inTrailers(name) && len(values) > 0 {
 				u.trailer[name] = values
 			}
 		}
-	case err != nil && u.err == nil && !u.cut:
+	case err != nil && u.err == nil && !(u.cut && isTimeout(err)):
 		u.err = err
 	}
 	return n, err
@@ -144,9 +149,21 @@ func (u *upload) interrupt() {
 }
 
 // failure returns how the client's body broke, or nil.
+//
+// On HTTP/1 net/http ends the request's context when the connection cannot be
+// read, which is before the Read comes back that says how. So that Read is waited
+// for.
 func (u *upload) failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.reading && u.x.r.ProtoMajor == 1 && u.x.r.Context().Err() != nil {
+		u.cut, u.poison = true, true
+		if u.x.rc.SetReadDeadline(past) == nil { // where the context has ended for another reason
+			for u.reading {
+				u.idle.Wait()
+			}
+		}
+	}
 	return u.err
 }
 

@@ -2,15 +2,20 @@ package forward_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/gateway/internal/forward"
 )
 
 const twice = "GET /next HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -311,4 +316,47 @@ func TestH17_NotAskedAfterTheAnswer(t *testing.T) {
 		}
 		c.Close()
 	})
+}
+
+// A client whose body ends too early gets a 400, whichever the transport notices
+// first: that, or the end of the request's context, which net/http ends before it
+// returns the error.
+func TestH19_BrokenUploadAfterItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder(), set: make(chan struct{})}
+		body := readerFunc(func([]byte) (int, error) {
+			cancel()
+			<-w.set
+			return 0, io.ErrUnexpectedEOF
+		})
+		r := httptest.NewRequestWithContext(ctx, "POST", "/", io.NopCloser(body))
+		r.ContentLength = 10
+		f := &forward.Forwarder{RoundTrip: func(out *http.Request) (*http.Response, error) {
+			go io.Copy(io.Discard, out.Body) // ends with the deadline
+			<-out.Context().Done()
+			out.Body.Close()
+			return nil, out.Context().Err()
+		}}
+		f.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("the client is answered %d; want 400", w.Code)
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// deadlines is a response whose first deadline for reading ends a wait.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set  chan struct{}
+	once sync.Once
+}
+
+func (d *deadlines) SetReadDeadline(time.Time) error {
+	d.once.Do(func() { close(d.set) })
+	return nil
 }

@@ -13,6 +13,7 @@ type Rule struct {
 	Hosts   []string // empty: every host
 	Path    string   // with "=" before it: exact; empty: "/"
 	Methods []string // empty: every method
+	Match   Match    // which readings of a request's path it is compared with
 }
 
 // An Index finds rules. It is safe for concurrent use.
@@ -20,10 +21,22 @@ type Index struct {
 	hosts map[string]*tree // by name, in small letters
 	below map[string]*tree // of "*.example", by "example"
 	every *tree            // of the rules without a host
+	loose []*loose         // of the rules that are not for paths as sent alone
 }
 
 // New returns an Index of rules.
 func New(rules []Rule) *Index {
+	x := newIndex(rules)
+	for _, m := range []Match{Normalized, Caseless} {
+		if l := newLoose(rules, m); l != nil {
+			x.loose = append(x.loose, l)
+		}
+	}
+	return x
+}
+
+// newIndex returns an Index that compares paths as they are.
+func newIndex(rules []Rule) *Index {
 	x := &Index{hosts: map[string]*tree{}, below: map[string]*tree{}, every: newTree()}
 	for i, r := range rules {
 		if len(r.Hosts) == 0 {
@@ -50,9 +63,17 @@ func grow(m map[string]*tree, key string) *tree {
 
 // Find returns the number of the rule that says most about a request, or None.
 // host is as the client sent it, path is the escaped path. It allocates nothing,
-// unless the path has escapes.
+// unless the path has escapes, or there are rules that read it in other ways.
 func (x *Index) Find(host, path, method string) int {
-	path = plain(path)
+	i := x.find(host, plain(path), method)
+	for _, l := range x.loose {
+		i = l.find(i, host, path, method)
+	}
+	return i
+}
+
+// find compares the path, which is plain, as it is.
+func (x *Index) find(host, path, method string) int {
 	var buf [maxHost + 1]byte
 	if name := bare(host); len(name) <= maxHost {
 		h := lower(name, &buf)

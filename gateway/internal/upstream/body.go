@@ -16,6 +16,7 @@ type held struct {
 
 	mu       sync.Mutex
 	read     bool // guarded by mu
+	whole    bool // guarded by mu: read to its end
 	closed   bool // guarded by mu
 	released bool // guarded by mu
 }
@@ -34,7 +35,20 @@ func (b *held) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	b.read = true
 	b.mu.Unlock()
-	return b.body.Read(p)
+	n, err := b.body.Read(p)
+	if err == io.EOF {
+		b.mu.Lock()
+		b.whole = true
+		b.mu.Unlock()
+	}
+	return n, err
+}
+
+// ended reports whether all of the body has been read.
+func (b *held) ended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.whole
 }
 
 // Close closes the body once it is released.

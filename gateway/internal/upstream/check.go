@@ -32,26 +32,34 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 func (s *server) check(ctx context.Context, h Health) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	u, err := url.ParseRequestURI(h.Path)
+	resp, err := ask(ctx, s.transport, s.url, http.MethodGet, h.Path)
+	return err == nil && healthy(resp.StatusCode)
+}
+
+func healthy(status int) bool { return status >= 200 && status < 400 }
+
+// ask sends a request of our own to a server, and returns the head of the answer.
+func ask(ctx context.Context, t Transport, server *url.URL, method, target string) (*http.Response, error) {
+	u, err := url.ParseRequestURI(target)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	u.Scheme, u.Host = s.scheme, s.url.Host
+	u.Scheme, u.Host = schemeOf(server), server.Host
 	r := (&http.Request{
-		Method:     http.MethodGet,
+		Method:     method,
 		URL:        u,
-		Host:       s.url.Host,
+		Host:       server.Host,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
 		Header:     http.Header{"User-Agent": {"weir"}},
 	}).WithContext(ctx)
-	resp, err := s.transport.RoundTrip(r)
+	resp, err := t.RoundTrip(r)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	defer resp.Body.Close()
 	// The connection can be used again if the body is at its end.
 	io.CopyN(io.Discard, resp.Body, 64<<10)
-	return resp.StatusCode >= 200 && resp.StatusCode < 400
+	return resp, nil
 }

@@ -187,7 +187,7 @@ func after(d time.Duration, f func(*http.Request) (*http.Response, error)) func(
 	}
 }
 
-var errBroken = errors.New("broken")
+var errBroken = &exchange.UpstreamError{Err: errors.New("broken")}
 
 func broken(*http.Request) (*http.Response, error) { return nil, errBroken }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -48,7 +49,9 @@ type Retry struct {
 // A Transport makes calls of one server. forward.Transport is one.
 type Transport interface {
 	// RoundTrip fails with an *exchange.UnreachableError when there was no
-	// connection, so that nothing of r was sent and its body was not read.
+	// connection, so that nothing of r was sent and its body was not read, and
+	// with an *exchange.UpstreamError for other faults of the server. Any other
+	// error says nothing about the server.
 	RoundTrip(r *http.Request) (*http.Response, error)
 	// Close closes the connections that are idle. Calls go on, and may still be
 	// made; those that end afterwards leave idle connections behind, for
@@ -169,7 +172,7 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 	r.URL.Scheme, r.URL.Host = s.scheme, s.url.Host
 	resp, err := s.transport.RoundTrip(r)
 	if err != nil {
-		end = blame(r.Context())
+		end = blame(r.Context(), err, r.Body)
 		return nil, err
 	}
 	end = answered
@@ -182,10 +185,18 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 }
 
 // blame tells whether a call without an answer says something about the server.
-// That its client went away does not; that it took too long does.
-func blame(ctx context.Context) verdict {
+// Only what is known to be the server's fault does: an error that says so, or
+// that it took too long when it had all of the request. Anything else could be
+// brought about by a client, who must not be able to take a server from others.
+func blame(ctx context.Context, err error, body io.Reader) verdict {
 	if ctx.Err() == nil {
-		return failed
+		if exchange.Upstreams(err) {
+			return failed
+		}
+		return unknown
+	}
+	if b, ok := body.(*held); ok && !b.ended() {
+		return unknown // it may be the client who was slow
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(context.Cause(ctx), &timeout) && timeout.Timeout() {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/internal/exchange"
 )
 
 // arrived counts r as a call, and returns how it may be tried again.
@@ -34,6 +36,9 @@ func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Respons
 	}
 	if err == nil && !slices.Contains(retry.On, resp.StatusCode) {
 		return 0, false
+	}
+	if err != nil && !exchange.Upstreams(err) {
+		return 0, false // what is wrong with the request stays wrong
 	}
 	wait = p.env.Jitter(retry.Backoff << (n - 1))
 	if t, ok := ctx.Deadline(); ok && time.Until(t) <= wait {

@@ -44,11 +44,15 @@ func keyOf(u *url.URL, o Options) key {
 }
 
 func newServer(u *url.URL, o Options, t Transport) *server {
-	s := &server{key: keyOf(u, o), url: u, scheme: u.Scheme, transport: t}
-	if s.scheme == "h2c" { // which is for the Transport to know
-		s.scheme = "http"
+	return &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
+}
+
+// schemeOf is that of the URL of a request. h2c is for the Transport to know.
+func schemeOf(u *url.URL) string {
+	if u.Scheme == "h2c" {
+		return "http"
 	}
-	return s
+	return u.Scheme
 }
 
 // wellLocked reports whether s may be called when there are others. The Pool's

@@ -94,6 +94,27 @@ func (j *Journal) Count(ctx context.Context, queue string, k Kind) (int, error) 
 	return count, err
 }
 
+// Kinds calls f for every message of a queue. The server tells their subjects and
+// reads none of them.
+func (j *Journal) Kinds(ctx context.Context, queue string, f func(id string, k Kind)) error {
+	ctx, cancel := j.bound(ctx)
+	defer cancel()
+	s, err := j.js.Stream(ctx, j.names.stream())
+	if err != nil {
+		return j.mean(err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(j.prefix()+queue+".>"))
+	if err != nil {
+		return j.mean(err)
+	}
+	for subject := range info.State.Subjects {
+		if _, id, kind, ok := j.parse(subject); ok {
+			f(id, kind)
+		}
+	}
+	return nil
+}
+
 // Consumer returns what hands out a queue's work items, and makes it with the
 // lease if there is none. The lease that holds is in its info.
 func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duration) (c jetstream.Consumer, err error) {
@@ -108,9 +129,24 @@ func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duratio
 }
 
 func (j *Journal) consumer(queue string, lease time.Duration) jetstream.ConsumerConfig {
+	return j.names.consumer(queue, lease)
+}
+
+// EnsureConsumer makes the consumer of a queue if there is none, on a server that
+// has the stream.
+func EnsureConsumer(ctx context.Context, js jetstream.JetStream, namespace, queue string, lease time.Duration) error {
+	n := names{namespace}
+	_, err := js.Consumer(ctx, n.stream(), queue)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = js.CreateOrUpdateConsumer(ctx, n.stream(), n.consumer(queue, lease))
+	}
+	return err
+}
+
+func (n names) consumer(queue string, lease time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       queue,
-		FilterSubject: j.subject(queue, "*", Work),
+		FilterSubject: n.subject(queue, "*", Work),
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       lease,

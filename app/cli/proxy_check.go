@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/app/command"
+	"github.com/weir-go/weir/app/figures"
+	"github.com/weir-go/weir/app/jobsctl"
+	"github.com/weir-go/weir/app/proxy"
+	"github.com/weir-go/weir/app/terminal"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/internal/plain"
+)
+
+// proxyCheckCmd is weir proxy check.
+type proxyCheckCmd struct {
+	Connect bool `help:"Try each server of the upstreams: a connection, TLS, and the health path."`
+	JSON    bool `name:"json" help:"Write the result as JSON."`
+}
+
+// Help is the longer part of weir proxy check --help.
+func (proxyCheckCmd) Help() string {
+	return `Reads a configuration as weir proxy would, with the same flags and variables, and tells everything that is wrong with it at once, or what it would do. Nothing is started, and no port is opened.
+
+With --connect each server of each upstream is asked once, as weir proxy would ask it: for the path of its health checks, or OPTIONS *, which does nothing, where it has none. A table says what came of it.
+
+Exit code: 0 the configuration is good, and the servers are; 1 a server cannot be used; 2 the configuration is not good.`
+}
+
+// A checked is the result of weir proxy check as JSON.
+type checked struct {
+	Source   string          `json:"source"`
+	Warnings []string        `json:"warnings"`
+	Servers  []checkedServer `json:"servers,omitempty"` // with --connect
+}
+
+// A checkedServer is what one server of an upstream showed.
+type checkedServer struct {
+	Upstream    string     `json:"upstream"`
+	Server      string     `json:"server"`
+	Healthy     bool       `json:"healthy"`
+	Asked       string     `json:"asked"`
+	Address     string     `json:"address,omitempty"`
+	ConnectedMS float64    `json:"connected_ms,omitempty"`
+	TLS         string     `json:"tls,omitempty"`
+	Expires     *time.Time `json:"certificate_expires,omitempty"`
+	Protocol    string     `json:"protocol,omitempty"`
+	Status      int        `json:"status,omitempty"`
+	AnsweredMS  float64    `json:"answered_ms,omitempty"`
+	Error       string     `json:"error,omitempty"`
+}
+
+// Run is the command. The flags are those of weir proxy.
+func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
+	var s proxy.Settings
+	var err error
+	if err := r.Await(func() { s, err = at.load() }); err != nil {
+		return err
+	}
+	if err != nil {
+		return configurationError(err)
+	}
+	out := checked{Source: at.name(r.Getenv), Warnings: append([]string{}, s.Warnings...)}
+	if !c.JSON {
+		for _, w := range s.Warnings {
+			fmt.Fprintf(r.Stderr, "weir proxy check: warning: %s\n", plain.Line(w))
+		}
+		fmt.Fprintf(r.Stdout, "OK: %s\n", plain.Line(out.Source))
+		proxy.Summary(r.Stdout, s, nil)
+	}
+	if c.Connect {
+		if out.Servers, err = tryServers(r, s.Gateway.Upstreams); err != nil {
+			return err
+		}
+		if !c.JSON {
+			writeServers(r, out.Servers)
+		}
+	}
+	if c.JSON {
+		if err := jobsctl.WriteJSON(r.Stdout, out); err != nil {
+			return err
+		}
+	}
+	return unusable(out.Servers)
+}
+
+// unusable is the error for servers that cannot be used, nil if there are none.
+func unusable(all []checkedServer) error {
+	bad := 0
+	for _, s := range all {
+		if !s.Healthy {
+			bad++
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d servers cannot be used", bad, len(all))
+}
+
+// tryServers asks the servers of all upstreams at once.
+func tryServers(r *command.Run, all []gateway.Upstream) ([]checkedServer, error) {
+	total := 0
+	for _, u := range all {
+		total += len(u.Servers)
+	}
+	progress := r.Progress()
+	defer progress.Close()
+	var left atomic.Int64
+	left.Store(int64(len(all)))
+	progress.Start("connecting", func() string {
+		return fmt.Sprintf("%d servers, %d of %d upstreams left", total, left.Load(), len(all))
+	})
+	probes := make([][]gateway.Probe, len(all))
+	var running sync.WaitGroup
+	for i, u := range all {
+		running.Go(func() {
+			defer left.Add(-1)
+			probes[i] = u.Probe(r.Context)
+		})
+	}
+	running.Wait()
+	if r.Context.Err() != nil {
+		return nil, context.Cause(r.Context)
+	}
+	var out []checkedServer
+	for i, u := range all {
+		for _, p := range probes[i] {
+			out = append(out, checkedServerOf(u, p))
+		}
+	}
+	return out, nil
+}
+
+func checkedServerOf(u gateway.Upstream, p gateway.Probe) checkedServer {
+	s := checkedServer{
+		Upstream: u.Name, Server: p.Server, Healthy: p.Healthy, Asked: p.Asked, Address: p.Address, Protocol: p.Protocol, Status: p.Status,
+		ConnectedMS: milliseconds(p.Connected), AnsweredMS: milliseconds(p.Answered),
+	}
+	if p.TLS != nil {
+		s.TLS = tls.VersionName(p.TLS.Version)
+		if len(p.TLS.PeerCertificates) > 0 {
+			s.Expires = &p.TLS.PeerCertificates[0].NotAfter
+		}
+	}
+	if p.Err != nil {
+		s.Error = plain.Line(p.Err.Error())
+	}
+	return s
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// writeServers writes a line for each server.
+func writeServers(r *command.Run, all []checkedServer) {
+	rows := [][]string{{"upstream", "server", "connected", "TLS", "asked", "answer"}}
+	for _, s := range all {
+		rows = append(rows, []string{cmp.Or(plain.Line(s.Upstream), "-"), plain.Line(s.Server), s.connection(), cmp.Or(s.security(), "-"), plain.Line(s.Asked), s.answer()})
+	}
+	width := 1 << 10 // of a file: no line is broken
+	if terminal.Is(r.Stdout, r.Getenv) {
+		width = terminal.Width(r.Stdout)
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	for i, lines := range figures.Columns(rows, nil, width) {
+		text := strings.Join(lines, "\n")
+		if i == 0 && terminal.Color(r.Stdout, r.Getenv) {
+			text = "\x1b[1m" + text + "\x1b[0m"
+		}
+		b.WriteString(text + "\n")
+	}
+	io.WriteString(r.Stdout, b.String()) //nolint:errcheck // as with what stands above it
+}
+
+func (s checkedServer) connection() string {
+	if s.Address == "" {
+		return "no"
+	}
+	return figures.Millis(s.ConnectedMS) + ", " + s.Address
+}
+
+// security is TLS and until when the certificate is good.
+func (s checkedServer) security() string {
+	if s.Expires == nil {
+		return s.TLS
+	}
+	return s.TLS + ", until " + s.Expires.UTC().Format(time.DateOnly)
+}
+
+func (s checkedServer) answer() string {
+	switch {
+	case s.Error != "":
+		return s.Error
+	case s.Healthy:
+		return fmt.Sprintf("%d in %s, %s", s.Status, figures.Millis(s.AnsweredMS), s.Protocol)
+	}
+	return fmt.Sprintf("%d, which is not healthy (200 to 399 is)", s.Status)
+}

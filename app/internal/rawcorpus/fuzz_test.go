@@ -1,0 +1,199 @@
+package rawcorpus
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Whatever bytes a client sends, the origin sees what a strict reader sees in
+// them: the same requests in the same order with the same bodies, and no others.
+// Where the strict reader finds a fault weir may refuse, or be more tolerant than
+// it in what a recipient may tolerate; it never makes two requests of one.
+func FuzzRawRequests(f *testing.F) {
+	for _, r := range rows(f, "requests-*.txt", requestKeys...) {
+		if s := raw(f, r.get("send")); len(s) < 2000 {
+			f.Add([]byte(s))
+		}
+	}
+	o := newOrigin(f, usual)
+	w := start(f, configurations["default"], "{name: o, servers: ['http://"+o.Addr().String()+"']}")
+	var runs atomic.Int64
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		// A call that was cut off may reach the origin later: each run has a mark.
+		mark := fmt.Sprintf("X-Run: %d", runs.Add(1))
+		bytes = lineEnd.ReplaceAll(bytes, []byte("${1}"+mark+"\r\n"))
+		c := w.dial(t, false)
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		go func() { // ends with the connection
+			_, _ = c.Write(bytes) // weir may refuse before the end
+			(&client{Conn: c}).closeWrite()
+		}()
+		_, _ = io.Copy(io.Discard, c) // what it says is the corpus's concern
+		c.Close()
+		settle(t, w)
+		seen, faults := o.take()
+		if len(faults) > 0 {
+			t.Fatalf("the origin cannot read %q, after %q", faults, bytes)
+		}
+		seen = slices.DeleteFunc(seen, func(m message) bool {
+			v := m.values("X-Run")
+			return len(v) > 0 && "X-Run: "+v[len(v)-1] != mark
+		})
+		strict, clean := readAll(string(bytes))
+		for i, m := range seen {
+			if i >= len(strict) {
+				if clean {
+					t.Fatalf("the origin saw %v, which a strict reader does not see in %q", m, bytes)
+				}
+				t.Fatalf("the origin saw %v, which comes after what a strict reader cannot read in %q", m, bytes)
+			}
+			if fault := differs(strict[i], m); fault != "" {
+				t.Fatalf("the origin saw %s: %v of %q", fault, m, bytes)
+			}
+		}
+	})
+}
+
+// lineEnd is the end of what may be read as a request line.
+var lineEnd = regexp.MustCompile(`( HTTP/1\.[0-9]\r?\n)`)
+
+// settle waits until no call is on its way to the origin.
+func settle(t *testing.T, w *weir) {
+	t.Helper()
+	late := time.After(patience)
+	for w.gateway.Stats().Upstreams["o"].Limit.InUse > 0 {
+		select {
+		case <-late:
+			t.Fatal("a call does not end although its client has left")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// readAll reads requests as strictly as the origin does, but for what RFC 9112
+// lets a recipient tolerate: empty lines before a request, LF for CR LF in a
+// head, folded lines, and chunk extensions. clean is false if it ends at a fault.
+func readAll(s string) (all []message, clean bool) {
+	br := bufio.NewReader(strings.NewReader(s))
+	for {
+		for b, err := br.Peek(1); err == nil && (b[0] == '\r' || b[0] == '\n'); b, err = br.Peek(1) {
+			_, _ = br.Discard(1) // it was peeked
+		}
+		m, err := readTolerant(br)
+		if errors.Is(err, io.EOF) {
+			return all, true
+		}
+		if err != nil {
+			return all, false
+		}
+		all = append(all, m)
+	}
+}
+
+// differs tells in what the origin saw another request than the client sent. The
+// fields are compared where they frame or route.
+func differs(sent, seen message) string {
+	method, target, _ := strings.Cut(sent.start, " ")
+	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' { // the absolute form
+		rest := target[i+3:]
+		j := strings.IndexAny(rest, "/?")
+		switch {
+		case j < 0 && method == "OPTIONS":
+			target = "*"
+		case j < 0:
+			target = "/"
+		case rest[j] == '?':
+			target = "/" + rest[j:]
+		default:
+			target = rest[j:]
+		}
+	}
+	if want := method + " " + target; seen.start != want {
+		return "another request line than " + want
+	}
+	if sent.body != seen.body {
+		return "another body than " + cut(sent.body)
+	}
+	return ""
+}
+
+// Whatever bytes an origin answers, a client never sees a complete answer where
+// the origin's was not, and nothing of one answer in another.
+func FuzzRawAnswers(f *testing.F) {
+	for _, r := range rows(f, "answers-*.txt", answerKeys...) {
+		if s := raw(f, r.get("send")); len(s) < 2000 && !r.has("reset") && !strings.HasPrefix(r.get("ask"), "HEAD") {
+			f.Add([]byte(s))
+		}
+	}
+	o := newOrigin(f, scripted)
+	w := start(f, configurations["caching"], "{name: o, servers: ['http://"+o.Addr().String()+"']}")
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		w.gateway.Cache().Clear()
+		s := &stand{weir: w, origin: o}
+		o.mu.Lock()
+		o.script = map[string]response{"GET /a": {string(bytes), "whole", true, false}}
+		o.mu.Unlock()
+		first, _ := s.ask(t, "GET", "/a", "", "plain")
+		second, _ := s.ask(t, "GET", "/b", "", "plain")
+		if second.start != "502" && (second.start != "200" || second.body != alphabet || second.broken) { // its connection may end as it is used
+			t.Fatalf("the next answer is %v, after %q", second, bytes)
+		}
+		if first.broken || first.start == "502" {
+			return
+		}
+		m, err := finalOf(string(bytes))
+		switch {
+		case err == nil && strings.HasPrefix(string(bytes), "HTTP/1.0") && m.values("Transfer-Encoding") != nil:
+			// HTTP/1.0 has no codings: some read chunks, some a body that looks like them.
+		case err != nil:
+			t.Fatalf("the client got %v; a strict reader says %v of %q", first, err, bytes)
+		case m.broken:
+			t.Fatalf("the client got %v, complete; it was cut off in %q", first, bytes)
+		case m.start != first.start || m.body != first.body:
+			t.Fatalf("the client got %v; the origin sent %v in %q", first, m, bytes)
+		}
+	})
+}
+
+// finalOf reads the final answer of what an origin sent before it closed.
+func finalOf(s string) (m message, err error) {
+	br := bufio.NewReader(strings.NewReader(s))
+	for {
+		m, err = readTolerantAnswer(br)
+		if err != nil || len(m.start) == 3 && m.start[0] != '1' || m.start == "101" {
+			return m, err
+		}
+	}
+}
+
+// The reader of the fuzz targets reads what it reads like the origin.
+func TestTolerantReader(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		want []string
+	}{
+		{"GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n", []string{"GET /a", "GET /b"}},
+		{"\r\nPOST /a HTTP/1.1\nHost: h\nContent-Length: 2\n\nhiGET /b HTTP/1.1\r\nHost: h\r\n\r\n", []string{"POST /a", "GET /b"}},
+		{"POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nhi\r\n0\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n", []string{"POST /a", "GET /b"}},
+		{"GET /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n", nil},
+		{"GET /a HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n", nil},
+	} {
+		all, _ := readAll(tt.in)
+		var got []string
+		for _, m := range all {
+			got = append(got, m.start)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("readAll(%q) = %q; want %q", tt.in, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// outageConfig has a route with jobs, one without, and jobs in a folder.
+func outageConfig(t *testing.T, dir, origin, more string) string {
+	t.Helper()
+	file := filepath.Join(dir, "weir.yaml")
+	text := `
+listen: [{address: 127.0.0.1:0}]
+admin: {address: 127.0.0.1:0}
+drain: {timeout: 1s}
+upstreams: [{name: a, servers: ["` + origin + `"]}]
+routes:
+  - {name: later, path: /later/, async: {lease: 1s, backoff: 100ms}}
+  - {name: budget, path: /budget/, async: {budget: 1s}}
+  - {name: plain}
+jobs: {dir: jobs` + more + `}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// operatorsGet asks the admin listener, which wants its own Host.
+func operatorsGet(t *testing.T, url string) answer {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, string(b), resp.Close, err}
+}
+
+// wantOutage fails the test unless jobs are refused, /readyz says why, and all else is
+// served.
+func (p *process) wantOutage(t *testing.T, why ...string) {
+	t.Helper()
+	base := p.listen[0]
+	if a := jobCall(t, "POST", base+"/later/x", "in", "Prefer: respond-async"); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("a job is answered with %d; want 503 with Retry-After", a.status)
+	}
+	if a := jobCall(t, "GET", base+"/budget/x", ""); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a request of a route with a budget is answered with %d; want 503", a.status)
+	}
+	if a := jobCall(t, "GET", base+"/.weir/jobs/"+strings.Repeat("0", 32), ""); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a job's status is answered with %d; want 503", a.status)
+	}
+	for _, path := range []string{"/plain", "/later/now"} {
+		if a := jobCall(t, "GET", base+path, ""); a.status != http.StatusOK {
+			t.Errorf("%s, which is no job, is answered with %d; want 200", path, a.status)
+		}
+	}
+	ready := operatorsGet(t, p.admin+"/readyz")
+	if ready.status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz = %d %s; want 503", ready.status, ready.body)
+	}
+	for _, part := range append(why, "jobs") {
+		if !strings.Contains(ready.body, part) {
+			t.Errorf("/readyz says %q; want it to say %q", ready.body, part)
+		}
+	}
+	if a := operatorsGet(t, p.admin+"/healthz"); a.status != http.StatusOK {
+		t.Errorf("/healthz = %d; want 200", a.status)
+	}
+}
+
+func TestH23_DamagedJobsAreRefusedUntilTheyAreRepaired(t *testing.T) {
+	s, dir := newShop(t), t.TempDir()
+	file := outageConfig(t, dir, s.URL, "")
+	p := start(t, "--config", file)
+	var paths []string
+	for i := range 6 {
+		paths = append(paths, later(t, fmt.Sprint(p.listen[0], "/later/", i), fmt.Sprint("Idempotency-Key: k", i)))
+	}
+	for _, path := range paths {
+		result(t, p.listen[0], path)
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+	blocks, _ := filepath.Glob(filepath.Join(dir, "jobs/jetstream/$G/streams/*/msgs/*.blk"))
+	if len(blocks) == 0 {
+		t.Fatal("there are no block files")
+	}
+	text, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(text)
+	damaged[len(text)/2] ^= 4
+	if err := os.WriteFile(blocks[0], damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	p = start(t, "--config", file)
+	p.wantOutage(t, "damaged", "Nothing has been changed", "weir jobs repair --dir")
+	if now, _ := os.ReadFile(blocks[0]); !bytes.Equal(now, damaged) {
+		t.Error("the damaged file was changed")
+	}
+	repair := run(t, nil, "jobs", "repair", "--config", file)
+	<-repair.exited
+	if code := repair.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("weir jobs repair ended with %d; want 0", code)
+	}
+	p.signal(syscall.SIGHUP)
+	until(t, "/readyz is 200", func() bool { return operatorsGet(t, p.admin+"/readyz").status == http.StatusOK })
+	path := later(t, p.listen[0]+"/later/again")
+	if a := result(t, p.listen[0], path); a.status != http.StatusOK {
+		t.Errorf("a job after the repair = %+v; want 200", a)
+	}
+	whole := 0
+	for _, path := range paths {
+		if a := jobCall(t, "GET", p.listen[0]+path+"/result", ""); a.status == http.StatusOK {
+			whole++
+		}
+	}
+	if whole < len(paths)-1 {
+		t.Errorf("%d of %d jobs are there after the repair; want all but one", whole, len(paths))
+	}
+}
+
+func TestH23_AFolderThatVanishesUnderTheProxyIsTold(t *testing.T) {
+	s, dir := newShop(t), t.TempDir()
+	p := start(t, "--config", outageConfig(t, dir, s.URL, ""))
+	result(t, p.listen[0], later(t, p.listen[0]+"/later/1"))
+	if err := os.RemoveAll(filepath.Join(dir, "jobs")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "/readyz is 503", func() bool {
+		return operatorsGet(t, p.admin+"/readyz").status == http.StatusServiceUnavailable
+	})
+	p.wantOutage(t, "vanished")
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+	p = start(t, "--config", filepath.Join(dir, "weir.yaml"))
+	p.wantOutage(t, "missing", "weir jobs repair")
+}
+
+func TestH23_WithLittleDiskOnlyJobsAreRefused(t *testing.T) {
+	s, dir := newShop(t), t.TempDir()
+	p := start(t, "--config", outageConfig(t, dir, s.URL, ", min_free: 1TiB"))
+	p.wantOutage(t, "full", "free")
+}
+
+func TestH23_AFolderThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	s, dir := newShop(t), t.TempDir()
+	in := filepath.Join(dir, "jobs")
+	if err := os.WriteFile(in, nil, 0o600); err != nil { // what root may not use either
+		t.Fatal(err)
+	}
+	p := start(t, "--config", outageConfig(t, dir, s.URL, ""))
+	p.wantOutage(t, in)
+	if err := os.Remove(in); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "/readyz is 200", func() bool { return operatorsGet(t, p.admin+"/readyz").status == http.StatusOK })
+	if a := result(t, p.listen[0], later(t, p.listen[0]+"/later/1")); a.status != http.StatusOK {
+		t.Errorf("a job = %+v; want 200", a)
+	}
+}

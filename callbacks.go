@@ -1,0 +1,117 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// This file has every call of a user's hook (a test sees to that), and says what
+// becomes of one that panics or calls runtime.Goexit:
+//
+//   - On the goroutine of the caller (Clone, Weigh in Set, BatchScope, KeyString
+//     in Set and Invalidate) it is the caller's panic or exit, as that of any
+//     function which the caller calls.
+//   - On a load's goroutine (LoadContext, KeyString, Weigh, Limiter.Acquire, Clone
+//     of a previous value) it ends the load, as one of the load function does:
+//     its callers get a *PanicError or ErrGoexit.
+//   - A panic of Classify means ClassTransient. A panic of the Observer, of a
+//     permit's release, or of BatchScope for a background refresh is ignored. All
+//     of them are counted. If they exit instead, the goroutine ends, a load's
+//     only after its callers have their answer.
+//   - A Tier that panics or exits is unavailable: see package member.
+//
+// Nothing can stop runtime.Goexit, so nothing may rely on the code after a hook.
+// Whatever is taken before one (a seat on a flight, a permit, a lease, an
+// election, a count) is given back by a deferred call.
+
+// clone returns the caller's own copy of a shared value.
+func (g *Guard[K, V]) clone(v V) V {
+	if g.src.Clone != nil {
+		return g.src.Clone(v)
+	}
+	return v
+}
+
+// batchScope is Source.BatchScope, which must be set.
+func (g *Guard[K, V]) batchScope(key K) any { return g.src.BatchScope(key) }
+
+// weigh is Source.Weigh, which must be set.
+func (g *Guard[K, V]) weigh(key K, v V) uint32 { return g.src.Weigh(key, v) }
+
+// nameOf is the name of key in the fleet, of which there must be one.
+func (g *Guard[K, V]) nameOf(key K) string { return g.team.names.name(key) }
+
+// decode is Fleet.Codec's Unmarshal. Data at which it panics cannot be decoded.
+func (g *Guard[K, V]) decode(data []byte, v *V) error {
+	err := errPanicked
+	survive(&g.count.panics, func() { err = g.team.o.Codec.Unmarshal(data, v) })
+	return err
+}
+
+// errPanicked is never returned to a caller.
+var errPanicked = errors.New("weir: the codec panicked")
+
+// loadContext returns the context whose values a load sees.
+func (g *Guard[K, V]) loadContext(ctx context.Context) context.Context {
+	if g.src.LoadContext == nil {
+		return ctx
+	}
+	if own := g.src.LoadContext(ctx); own != nil {
+		return own
+	}
+	return context.Background()
+}
+
+// acquire asks the Limiter, which must be set, for a permit.
+func (g *Guard[K, V]) acquire(ctx context.Context) (limit.Permit, error) {
+	return g.o.Limiter.Acquire(ctx)
+}
+
+// release gives a permit back.
+func (g *Guard[K, V]) release(p limit.Permit, o limit.Outcome) {
+	survive(&g.count.panics, func() { p.Release(o) })
+}
+
+// classifier returns Options.Classify, which may be nil, so that it survives its
+// panics.
+func (g *Guard[K, V]) classifier(user func(error) Class) func(error) Class {
+	if user == nil {
+		return nil
+	}
+	return func(err error) (c Class) {
+		survive(&g.count.panics, func() { c = user(err) })
+		return c
+	}
+}
+
+// observe calls fn with the Observer, if there is one. Callers check
+// g.o.Observer themselves where building fn's arguments costs something.
+func (g *Guard[K, V]) observe(fn func(Observer)) {
+	if g.o.Observer != nil {
+		survive(&g.count.observerPanics, func() { fn(g.o.Observer) })
+	}
+}
+
+// event reports an Event. It comes last: it may not return.
+func (g *Guard[K, V]) event(kind EventKind, key K, err error) {
+	if g.o.Observer != nil {
+		g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Key: key, Err: err}) })
+	}
+}
+
+// survive calls fn, and recovers from its panic. It counts that in n, and a
+// runtime.Goexit likewise.
+func survive(n *atomic.Uint64, fn func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = recover()
+			n.Add(1)
+		}
+	}()
+	fn()
+	returned = true
+}

@@ -1,0 +1,257 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
+)
+
+// E1: a caller with a deadline is served stale before it, though the source hangs
+// and whether there is a soft timeout or not.
+func TestE1CallerWithADeadlineIsServedStaleBeforeIt(t *testing.T) {
+	for _, row := range []struct {
+		soft, has, after time.Duration
+		own              bool // the soft timeout of the Options
+	}{
+		{0, 2 * sec, 1900 * ms, false},
+		{0, 100 * ms, 95 * ms, false},
+		{0, 10 * ms, 9 * ms, false}, // at least a millisecond is left
+		{0, ms, 0, false},
+		{0, ms / 2, 0, false},
+		{0, 10000 * time.Hour, 9500 * time.Hour, false},
+		{5 * sec, 2 * sec, 1900 * ms, false},
+		{sec, 2 * sec, sec, true},
+		{sec, time.Hour, sec, true},
+	} {
+		t.Run(fmt.Sprint(row), func(t *testing.T) {
+			o := weir.Options{TTL: 10 * sec, StaleIfError: 20000 * time.Hour, SoftTimeout: row.soft, LoadTimeout: -1}
+			play(t, o, func(s *scene) {
+				s.prime("k")
+				s.set(15000*time.Hour, nil)
+				s.until(20 * sec)
+				ctx, cancel := context.WithTimeout(s.Context(), row.has)
+				defer cancel()
+				a := s.askWith(ctx, "k")
+				s.wantAt(a, 20*sec+row.after, staleOnError(1, 20*sec+row.after, context.DeadlineExceeded))
+				var why *weir.TimeoutError
+				if !errors.As(a.Cause, &why) || !why.Soft || why.After != row.after || why.Caller == row.own {
+					s.Errorf("Cause = %#v; want a soft *TimeoutError after %v", a.Cause, row.after)
+				}
+				s.wantLoads(2)
+				if n := s.g.Stats().Running; n != 1 {
+					s.Errorf("%d loads run; want the load to go on", n)
+				}
+			})
+		})
+	}
+}
+
+// E1, F2: a caller that has no stale value, or was cancelled, or has no deadline, waits or
+// leaves as ever.
+func TestE1DeadlineWithoutAStaleValue(t *testing.T) {
+	o := weir.Options{TTL: 10 * sec, StaleIfError: time.Minute, LoadTimeout: time.Hour}
+	play(t, o, func(s *scene) {
+		s.prime("k")
+		s.set(10*sec, nil)
+		s.until(20 * sec)
+		cancelled, cancel := context.WithTimeoutCause(s.Context(), 10*sec, errDry)
+		left := s.askWith(cancelled, "k")
+		patient := s.ask("k") // it has no deadline
+		short, end := context.WithTimeoutCause(s.Context(), 2*sec, errDry)
+		defer end()
+		none := s.askWith(short, "other")
+		s.wantAt(none, 22*sec, failure(errDry)) // at the deadline, with its own cause
+		s.until(25 * sec)
+		cancel()
+		s.wantAt(left, 25*sec, failure(context.Canceled))
+		s.wantAt(patient, 30*sec, joined(loaded(2)))
+	})
+	play(t, o, func(s *scene) { // a result before the margin is the answer
+		s.prime("k")
+		s.set(1900*ms-1, nil)
+		s.until(20 * sec)
+		ctx, cancel := context.WithTimeout(s.Context(), 2*sec)
+		defer cancel()
+		s.wantAt(s.askWith(ctx, "k"), 21900*ms-1, loaded(2))
+	})
+}
+
+// E1: Refresh wants no stale value, and an invalidated one is not served.
+func TestE1DeadlineOfRefreshAndAfterInvalidate(t *testing.T) {
+	play(t, weir.Options{TTL: 10 * sec, StaleIfError: time.Hour}, func(s *scene) {
+		s.prime("k")
+		s.set(time.Hour, nil)
+		s.until(20 * sec)
+		ctx, cancel := context.WithTimeoutCause(s.Context(), 2*sec, errDry)
+		defer cancel()
+		if r := s.g.Refresh(ctx, "k"); r.Err != errDry || s.now() != 22*sec {
+			s.Errorf("Refresh = %+v at %v; want its own cause at 22s", r, s.now())
+		}
+		next, cancel2 := context.WithTimeoutCause(s.Context(), 2*sec, errDry)
+		defer cancel2()
+		a := s.askWith(next, "k")
+		s.g.Invalidate(s.Context(), "k")
+		s.wantAt(a, 24*sec, failure(errDry))
+	})
+}
+
+// E1, B3: a GetMany is answered at once for all keys that have something.
+func TestE1DeadlineOfGetMany(t *testing.T) {
+	for _, bulk := range []bool{false, true} {
+		edit := func(src *weir.Source[string, int]) {
+			if one := src.LoadEntry; bulk {
+				src.LoadEntries = func(ctx context.Context, keys []string, prev []weir.Previous[int]) (map[string]weir.Entry[int], error) {
+					e, err := one(ctx, keys[0], prev[0])
+					m := make(map[string]weir.Entry[int])
+					for _, key := range keys {
+						m[key] = e
+					}
+					return m, err
+				}
+			}
+		}
+		playFrom(t, weir.Options{TTL: 10 * sec, StaleIfError: time.Hour}, edit, func(s *scene) {
+			s.g.GetMany(s.Context(), []string{"a", "b"})
+			s.set(time.Hour, nil)
+			s.until(20 * sec)
+			ask := func(keys ...string) (map[string]weir.Result[int], time.Duration) {
+				ctx, cancel := context.WithTimeout(s.Context(), 2*sec)
+				defer cancel()
+				from := s.now()
+				return s.g.GetMany(ctx, keys), s.now() - from
+			}
+			for _, keys := range [][]string{{"a", "b"}, {"none", "a", "b"}, {"a", "none", "b"}} {
+				r, took := ask(keys...)
+				want := 1900 * ms
+				if len(keys) == 3 {
+					want = 2 * sec // for the one that has nothing
+				}
+				if took != want || r["a"].State != weir.StateStaleOnError || r["b"].State != weir.StateStaleOnError || len(keys) == 3 && r["none"].Err == nil {
+					s.Errorf("bulk %v, GetMany(%v) = %+v after %v; want stale values after %v", bulk, keys, r, took, want)
+				}
+			}
+		})
+	}
+}
+
+// A slowTier takes its time to settle.
+type slowTier struct {
+	fleet.Tier
+	takes atomic.Int64 // nanoseconds
+}
+
+func (s *slowTier) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return s.Tier.Settle(ctx, k, fence, o)
+}
+
+// E1, T4: the same with a fleet: while another instance holds the lease, and while
+// the result of a load is on its way into the Tier.
+func TestE1DeadlineInAFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, nil)
+		tier := &slowTier{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
+		s.tier = tier
+		gs := s.instances(3, func(o *weir.Options) { o.TTL, o.StaleIfError = 10*sec, time.Hour })
+		s.get(gs[0], "k", 0)
+		s.get(gs[1], "k", 0)
+		time.Sleep(20 * sec)
+		s.takes = 20 * sec
+		served := func(name string, g *weir.Guard[string, row], state weir.State) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*sec)
+			defer cancel()
+			from := time.Now()
+			r := g.GetResult(ctx, "k")
+			if took := time.Since(from); r.Err != nil || r.State != state || took != 1900*ms {
+				t.Errorf("%s: %+v after %v; want %v after 1.9s", name, r, took, state)
+			}
+		}
+		served("the one that loads", gs[0], weir.StateStaleOnError)
+		served("one that has a value", gs[1], weir.StateStaleOnError)
+		served("one that has none", gs[2], weir.StateStaleOnError)
+		tier.takes.Store(int64(10 * sec))
+		time.Sleep(15 * sec) // the load has returned, and is being settled
+		served("settling", gs[0], weir.StateStaleOnError)
+		time.Sleep(time.Minute)
+	})
+}
+
+// E6: a Set that keeps nothing says so, and has beaten the load that runs.
+func TestE6SetThatStoresNothingSaysSo(t *testing.T) {
+	forever := weir.Options{TTL: time.Hour, MaxWeight: 10}
+	for name, row := range map[string]struct {
+		o     weir.Options
+		entry weir.Entry[int]
+		want  error
+	}{
+		"no TTL":             {weir.Options{}, weir.Entry[int]{}, weir.ErrNotStored},
+		"a TTL of none":      {forever, weir.Entry[int]{TTL: weir.None}, weir.ErrNotStored},
+		"too heavy":          {forever, weir.Entry[int]{Weight: 11}, weir.ErrNotStored},
+		"NoStore":            {forever, weir.Entry[int]{NoStore: true}, weir.ErrNotStored},
+		"as heavy as it may": {forever, weir.Entry[int]{Weight: 10}, nil},
+		"a TTL of its own":   {weir.Options{}, weir.Entry[int]{TTL: time.Hour}, nil},
+		"a window alone":     {weir.Options{}, weir.Entry[int]{TTL: weir.None, StaleIfError: time.Hour}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, row.o, func(s *scene) {
+				s.set(sec, nil)
+				a := s.ask("k")
+				row.entry.Value = 7
+				if err := s.g.SetEntry(s.Context(), "k", row.entry); !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
+					s.Errorf("SetEntry = %v; want %v", err, row.want)
+				}
+				s.wantAt(a, sec, superseded(loaded(1)))
+				if r, kept := s.g.Peek("k"); kept != (row.want == nil) || kept && r.Value != 7 {
+					s.Errorf("Peek = %+v, %v; want only what was set", r, kept)
+				}
+				if err := s.g.Set(s.Context(), "k", 7); (err == nil) != (row.o.TTL > 0) || err != nil && !errors.Is(err, weir.ErrNotStored) {
+					s.Errorf("Set = %v; want an error without a TTL", err)
+				}
+			})
+		})
+	}
+	inFleet(t, func(s *site) { // what is too heavy for memory is in the Tier
+		gs := s.instances(2, func(o *weir.Options) { o.MaxWeight = 10 })
+		if err := gs[0].SetEntry(s.Context(), "k", weir.Entry[row]{Value: row{"k", 7}, Weight: 11}); err != nil {
+			s.Errorf("SetEntry = %v; want nil", err)
+		}
+		for _, g := range gs {
+			if r := s.get(g, "k", 7); r.Source != weir.FromTier {
+				s.Errorf("Source = %v; want the Tier", r.Source)
+			}
+		}
+		if err := gs[0].SetEntry(s.Context(), "k", weir.Entry[row]{Value: row{"k", 8}, Weight: 11, NoStore: true}); !errors.Is(err, weir.ErrNotStored) {
+			s.Errorf("SetEntry = %v; want ErrNotStored", err)
+		}
+	})
+}
+
+// E9: after Close Peek returns what Get does.
+func TestE9PeekAfterCloseIsForFreshEntriesOnly(t *testing.T) {
+	o := fourInstants
+	o.NegativeTTL = 100 * sec
+	play(t, o, func(s *scene) {
+		s.prime("k")
+		s.set(0, weir.ErrNotFound)
+		s.get("none")
+		s.g.Close(s.Context())
+		for _, at := range []time.Duration{99 * sec, 100 * sec, 149 * sec, 150 * sec, 499 * sec, 500 * sec} {
+			s.until(at)
+			for _, key := range []string{"k", "none"} {
+				r, ok := s.g.Peek(key)
+				got := s.get(key)
+				if ok != (at < 100*sec) || ok != (got.Err != weir.ErrClosed) {
+					s.Errorf("at %v: Peek(%s) = %+v, %v, and Get = %+v; want a fresh one, or nothing", at, key, r, ok, got)
+				}
+			}
+		}
+	})
+}

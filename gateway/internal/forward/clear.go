@@ -1,0 +1,150 @@
+package forward
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/internal/httpwire"
+)
+
+// unclear returns what is wrong with r, "" for nothing. It is what net/http's
+// server lets pass and its client would refuse to send, or send as something
+// else: no server is troubled with it.
+//
+// That is mostly HTTP/2, whose pseudo-header fields net/http takes as they come
+// (RFC 9113, section 8.3.1).
+func unclear(r *http.Request) string {
+	switch {
+	case r.Method != "" && !httpwire.IsToken(r.Method):
+		return "the method is no token"
+	case r.Host == "" && r.ProtoAtLeast(1, 1) && r.RequestURI != "": // a URI of http has a host (RFC 9110, section 4.2.1)
+		return "there is no authority"
+	case r.Host != "" && !isAuthority(r.Host):
+		return "the authority is no host"
+	}
+	if r.ProtoMajor > 1 {
+		for _, host := range r.Header["Host"] {
+			if !strings.EqualFold(host, r.Host) {
+				return "Host is not the authority"
+			}
+		}
+		if r.RequestURI != "" && r.RequestURI != "*" && r.RequestURI[0] != '/' {
+			return "the path does not begin with a slash"
+		}
+		if !fits(r.Header["Content-Length"], r.ContentLength) {
+			return "Content-Length is not the length of the body"
+		}
+	}
+	for i := range len(r.RequestURI) { // in a request line a blank would end the target
+		if c := r.RequestURI[i]; c <= ' ' || c == 0x7f {
+			return "the target has a byte that no URI may have"
+		}
+	}
+	if len(r.Trailer) == 0 { // cheaper than to begin to walk over nothing
+		return ""
+	}
+	for name := range r.Trailer {
+		if !httpwire.IsToken(name) {
+			return "Trailer names what is no field"
+		}
+	}
+	return ""
+}
+
+// fits reports whether lengths, as they came, are all what net/http took them
+// for: it takes one that is no number for 0, the first of several, and none at
+// the end of a stream.
+func fits(lengths []string, n int64) bool {
+	for _, l := range lengths {
+		if v, err := strconv.ParseUint(l, 10, 63); err != nil || int64(v) != n { //nolint:gosec // 63 bits
+			return false
+		}
+	}
+	return true
+}
+
+// isAuthority reports whether text is a host, with or without a port, and
+// nothing else (RFC 3986, section 3.2; userinfo is none of HTTP's).
+func isAuthority(text string) bool {
+	host, port := text, ""
+	if strings.HasPrefix(text, "[") {
+		end := strings.IndexByte(text, ']')
+		if end < 0 {
+			return false
+		}
+		host, port = text[1:end], text[end+1:]
+		if port != "" && port[0] != ':' {
+			return false
+		}
+		port = strings.TrimPrefix(port, ":")
+		for i := range len(host) {
+			if c := host[i]; c != ':' && !inName[c] {
+				return false
+			}
+		}
+	} else {
+		host, port, _ = strings.Cut(text, ":")
+		for i := range len(host) {
+			if !inName[host[i]] {
+				return false
+			}
+		}
+		if strings.IndexByte(host, '%') >= 0 {
+			if _, err := url.PathUnescape(host); err != nil {
+				return false
+			}
+		}
+	}
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false
+		}
+	}
+	return host != ""
+}
+
+// inName has the bytes that a registered name may have (RFC 3986, section 3.2.2). A
+// table, as each request's Host is looked at.
+var inName = func() (may [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=%") {
+		may[c] = true
+	}
+	return may
+}()
+
+// sendable reports whether net/http sends fields that look like h. What a server
+// of net/http has read does.
+func sendable(h http.Header) bool {
+	for name, values := range h {
+		if !httpwire.IsToken(name) {
+			return false
+		}
+		for _, v := range values {
+			if !httpwire.IsValue(v) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// inTrailers reports whether a field of this name, as net/http spells it, may
+// come after a body: not where it could change the framing, the routing, who
+// asks, what is asked for, or how the answer is read (RFC 9110, section 6.5.1).
+func inTrailers(name string) bool {
+	if hopByHop(name) {
+		return false
+	}
+	switch name {
+	case "Content-Length", "Host", "Content-Encoding", "Content-Type", "Content-Range", "Content-Location",
+		"Authorization", "Www-Authenticate", "Authentication-Info", "Cookie", "Set-Cookie",
+		"Cache-Control", "Expect", "Max-Forwards", "Pragma", "Range",
+		"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range",
+		"Age", "Expires", "Date", "Location", "Retry-After", "Vary", "Warning",
+		"Via", "Cdn-Loop", "Forwarded", "X-Real-Ip", "X-Request-Id", "Cdn-Cache-Control", "Surrogate-Control":
+		return false
+	}
+	return !strings.HasPrefix(name, "X-Forwarded-")
+}

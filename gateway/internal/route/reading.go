@@ -1,0 +1,221 @@
+package route
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Match says which paths of requests a Rule is compared with.
+type Match int
+
+// The kinds of Match.
+const (
+	Sent       Match = iota // the path as the client sent it
+	Normalized              // and what an origin may make of it
+	Caseless                // likewise, without regard to case
+)
+
+// A reading is one way to understand a path. Origins differ in what they undo,
+// and in what they leave alone, so every combination is one.
+type reading uint8
+
+const (
+	slashes     reading = 1 << iota // %2F parts segments
+	backslashes                     // so do a backslash and %5C
+	params                          // ";" and what follows in its segment is not of the path
+	runs                            // several slashes are one
+	dots                            // "." and ".." are resolved
+	everything  = 1<<iota - 1
+)
+
+// A loose index finds the rules that are not for the path as sent alone.
+type loose struct {
+	match   Match
+	index   *Index
+	numbers []int  // in the whole set, by the number in index
+	all     []Rule // the whole set, with paths as this index has them
+}
+
+// newLoose returns the loose index of the rules with that match, nil for none.
+func newLoose(rules []Rule, m Match) *loose {
+	x := &loose{match: m}
+	var own []Rule
+	for i, r := range rules {
+		path, exact := strings.CutPrefix(r.Path, "=")
+		if r.Path = x.fold((runs | dots).of(decoded(path))); exact {
+			r.Path = "=" + r.Path
+		}
+		x.all = append(x.all, r)
+		if r.Match == m {
+			own, x.numbers = append(own, r), append(x.numbers, i)
+		}
+	}
+	if own == nil {
+		return nil
+	}
+	x.index = newIndex(own)
+	return x
+}
+
+func (x *loose) fold(path string) string {
+	if x.match == Caseless {
+		return strings.ToLower(path)
+	}
+	return path
+}
+
+// find returns the rule for a request in place of sent, which was found for the
+// path as it is, or sent. A rule of x takes the request if it matches a reading
+// of the path, unless sent matches the same reading and says more: where the
+// readings lead to different rules, the one that must not be evaded wins.
+func (x *loose) find(sent int, host, path, method string) int {
+	best, most := sent, weight{-1}
+	host = strings.ToLower(bare(host))
+	for p := range readings(path) {
+		p = x.fold(p)
+		i := x.index.find(host, p, method)
+		if i == None {
+			continue
+		}
+		i = x.numbers[i]
+		says := x.says(i, host, p, method)
+		if sent != None && x.says(sent, host, p, method).cmp(says) >= 0 {
+			continue
+		}
+		if says.cmp(most) > 0 {
+			best, most = i, says
+		}
+	}
+	return best
+}
+
+// A weight is how much a rule says about a request: by host, whether its path is
+// exact, its length, by method, and its place. The first is -1 if it does not match.
+type weight [5]int
+
+func (w weight) cmp(v weight) int { return slices.Compare(w[:], v[:]) }
+
+// says weighs rule i. host is bare, and in small letters.
+func (x *loose) says(i int, host, path, method string) weight {
+	r := x.all[i]
+	onHost, onMethod := -1, 0
+	if len(r.Hosts) == 0 {
+		onHost = 0
+	}
+	for _, h := range r.Hosts {
+		h = strings.ToLower(h)
+		if suffix, ok := strings.CutPrefix(h, "*"); h == host {
+			onHost = maxHost + 1
+		} else if ok && len(host) > len(suffix) && strings.HasSuffix(host, suffix) {
+			onHost = max(onHost, len(suffix))
+		}
+	}
+	if slices.Contains(r.Methods, method) {
+		onMethod = 1
+	} else if len(r.Methods) > 0 {
+		return weight{-1}
+	}
+	exact, onPath := 0, len(r.Path)
+	if p, ok := strings.CutPrefix(r.Path, "="); ok {
+		exact = 1
+		if p != path {
+			return weight{-1}
+		}
+	} else if r.Path != "/" && path != r.Path && !strings.HasPrefix(path, r.Path+"/") {
+		return weight{-1}
+	}
+	return weight{onHost, exact, onPath, onMethod, -i}
+}
+
+// readings yields what origins may make of a path, each without the slash at
+// its end; the same one may come twice.
+func readings(path string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		path, _, _ = strings.Cut(path, "#")
+		if !strings.HasPrefix(path, "/") { // OPTIONS *
+			return
+		}
+		path = decoded(path)
+		occurs := occurring(path)
+		for r := range reading(everything + 1) {
+			if r&^occurs == 0 && !yield(r.of(path)) {
+				return
+			}
+		}
+	}
+}
+
+// occurring returns what there is to understand in a path.
+func occurring(path string) reading {
+	var r reading
+	if strings.Contains(path, "%2F") {
+		r |= slashes
+	}
+	if strings.Contains(path, "%5C") || strings.Contains(path, `\`) {
+		r |= backslashes
+	}
+	if strings.Contains(path, ";") {
+		r |= params
+	}
+	if r != 0 || strings.Contains(path, "//") {
+		r |= runs
+	}
+	if r != 0 && strings.Contains(path, ".") || strings.Contains(path, "/.") {
+		r |= dots
+	}
+	return r
+}
+
+// of returns a path, which is decoded, as r reads it.
+func (r reading) of(path string) string {
+	if r == 0 && (path == "/" || !strings.HasSuffix(path, "/")) && path != "" {
+		return path
+	}
+	if r&slashes != 0 {
+		path = strings.ReplaceAll(path, "%2F", "/")
+	}
+	if r&backslashes != 0 {
+		path = strings.ReplaceAll(strings.ReplaceAll(path, "%5C", "/"), `\`, "/")
+	}
+	var kept []string
+	for s := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if r&params != 0 {
+			s, _, _ = strings.Cut(s, ";")
+		}
+		switch {
+		case r&runs != 0 && s == "", r&dots != 0 && s == ".":
+		case r&dots != 0 && s == "..":
+			kept = kept[:max(len(kept)-1, 0)]
+		default:
+			kept = append(kept, s)
+		}
+	}
+	for len(kept) > 0 && kept[len(kept)-1] == "" {
+		kept = kept[:len(kept)-1]
+	}
+	return "/" + strings.Join(kept, "/")
+}
+
+// decoded undoes the escapes of a path, once, but for those of characters that
+// mean something in one: / \ ; % ? #. These are written in capitals.
+func decoded(path string) string {
+	if strings.IndexByte(path, '%') < 0 {
+		return path
+	}
+	var b strings.Builder
+	b.Grow(len(path))
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c != '%' || i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+			b.WriteByte(c)
+			continue
+		}
+		if c = unhex(path[i+1])<<4 | unhex(path[i+2]); strings.IndexByte(`/\;%?#`, c) >= 0 {
+			b.WriteString(strings.ToUpper(path[i : i+3]))
+		} else {
+			b.WriteByte(c)
+		}
+		i += 2
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// A Probe is what one request has shown of a server.
+type Probe struct {
+	Method, Target string        // of the request
+	Address        string        // that was connected to, empty if none was
+	Connected      time.Duration // until there was a connection, with its TLS handshake
+	TLS            *tls.ConnectionState
+	Protocol       string        // of the answer
+	Status         int           // of the answer, 0 for none
+	Answered       time.Duration // until the answer, from the beginning
+	Healthy        bool
+	Err            error
+}
+
+// ProbeServer asks a server of o once, over a connection of its own: what checks
+// ask for, or OPTIONS *, with which nothing happens (RFC 9110, section 9.3.7). To
+// that any answer is healthy.
+func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url.URL, Options) (Transport, error)) Probe {
+	p := Probe{Method: http.MethodOptions, Target: "*"}
+	if o.Health.Path != "" {
+		p.Method, p.Target = http.MethodGet, o.Health.Path
+	}
+	t, err := open(server, o)
+	if err != nil {
+		p.Err = err
+		return p
+	}
+	defer t.Close()
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout+o.Health.Timeout)
+	defer cancel()
+	began := time.Now()
+	var mu sync.Mutex // net/http may still dial when there is an answer
+	var address string
+	var connected time.Duration
+	resp, err := ask(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		address, connected = info.Conn.RemoteAddr().String(), time.Since(began)
+	}}), t, server, p.Method, p.Target)
+	mu.Lock()
+	defer mu.Unlock()
+	p.Address, p.Connected, p.Err = address, connected, err
+	if err != nil {
+		return p
+	}
+	p.TLS, p.Protocol, p.Status, p.Answered = resp.TLS, resp.Proto, resp.StatusCode, time.Since(began)
+	p.Healthy = o.Health.Path == "" || healthy(resp.StatusCode)
+	return p
+}

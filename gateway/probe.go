@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/gateway/internal/upstream"
+)
+
+// A Probe is what one request has shown of a server: see [Upstream.Probe].
+type Probe struct {
+	Server    string        // as it stands in Upstream.Servers
+	Asked     string        // the method and the target of the request
+	Address   string        // that was connected to, host and port; empty if none was
+	Connected time.Duration // until there was a connection, with its TLS handshake
+	TLS       *tls.ConnectionState
+	Protocol  string        // of the answer, such as "HTTP/2.0"
+	Status    int           // of the answer, 0 if there was none
+	Answered  time.Duration // until the answer, from the beginning
+	Healthy   bool          // the Gateway would use it
+	Err       error         // why there was no answer
+}
+
+// maxProbes is how many servers are probed at once.
+const maxProbes = 16
+
+// Probe tries all servers of u once, over new connections, with the TLS and the
+// timeouts that a Gateway would use, and returns what came of it in the order of
+// Servers. A server is asked for Health.Path, with GET. Without one it is asked
+// OPTIONS *, to which any answer is good. It takes ConnectTimeout and
+// Health.Timeout at most, for each 16 servers.
+func (u Upstream) Probe(ctx context.Context) []Probe {
+	o := u.poolOptions()
+	out := make([]Probe, len(u.Servers))
+	slots := make(chan struct{}, maxProbes)
+	var running sync.WaitGroup
+	for i, text := range u.Servers {
+		server, _, ok := parseServer(text)
+		if !ok {
+			out[i] = Probe{Server: text, Err: &OptionError{index("Servers", i), quoted(text), "a base URL without a path"}}
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			p := upstream.ProbeServer(ctx, o, server, openTransport)
+			out[i] = Probe{
+				Server: text, Asked: p.Method + " " + p.Target, Address: p.Address, Connected: p.Connected,
+				TLS: p.TLS, Protocol: p.Protocol, Status: p.Status, Answered: p.Answered, Healthy: p.Healthy, Err: p.Err,
+			}
+		})
+	}
+	running.Wait()
+	return out
+}

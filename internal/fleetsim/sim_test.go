@@ -1,0 +1,148 @@
+package fleetsim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/member"
+)
+
+var (
+	simSeed  = flag.Int64("fleet.seed", -1, "play this history of TestFleetSim alone, and print it")
+	simFrom  = flag.Uint64("fleet.from", 0, "the first history of TestFleetSim")
+	simSeeds = flag.Int("fleet.seeds", 0, "how many histories TestFleetSim plays; 0: 2000, fewer with -short and -race")
+)
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
+
+// simPlay plays what a seed stands for, with the given actions, in a bubble.
+func simPlay(t *testing.T, seed uint64, o simOptions) (w *simWorld) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "TestFleetSim: seed %d panics; replay it with -fleet.seed=%d\n", seed, seed)
+			if w != nil && *simSeed >= 0 {
+				fmt.Fprintln(os.Stderr, strings.Join(w.trace(), "\n"))
+			}
+			panic(p)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w = &simWorld{
+			seed: seed, o: o,
+			truth: make(map[string]int), births: make(map[string]*simBirth), running: make(map[string][]*simBirth),
+			slots: make([]*simInst, o.instances),
+		}
+		w.engine = simEngine{w: w, memory: fleet.NewMemory(fleet.MemoryOptions{}), registers: make(map[string]*simRegister)}
+		time.Sleep(time.Hour) // so that no instant is 0
+		w.start, w.micros = time.Now(), uint64(time.Now().UnixMicro())
+		w.play()
+	})
+	return w
+}
+
+// simReduce leaves out actions as long as the same rule is broken.
+func simReduce(t *testing.T, seed uint64, o simOptions, rule string) *simWorld {
+	breaks := func(actions []simAction) *simWorld {
+		less := o
+		less.actions = actions
+		w := simPlay(t, seed, less)
+		if slices.ContainsFunc(w.broken, func(s string) bool { return simRule(s) == rule }) {
+			return w
+		}
+		return nil
+	}
+	best := breaks(o.actions)
+	if best == nil {
+		return nil
+	}
+	for n := max(len(best.o.actions)/2, 1); n > 0; {
+		shorter := false
+		for i := 0; i < len(best.o.actions); {
+			less := slices.Delete(slices.Clone(best.o.actions), i, min(i+n, len(best.o.actions)))
+			if w := breaks(less); w != nil {
+				best, shorter = w, true
+			} else {
+				i += n
+			}
+		}
+		if !shorter || n > 1 {
+			n /= 2
+		}
+	}
+	return best
+}
+
+// simRule is the rule that a complaint names first.
+func simRule(complaint string) string {
+	rule, _, _ := strings.Cut(complaint, ":")
+	return rule
+}
+
+// simJitter takes the place of the Members' own chance, for all tests of this
+// package: it differs from wait to wait as much as what remains of the lease does.
+func init() {
+	member.Jitter = func(d time.Duration) time.Duration {
+		return time.Duration(uint64(d) * 0x9E3779B97F4A7C15 >> 40 % uint64(d/4+ms))
+	}
+}
+
+// TestFleetSim plays random histories of a fleet, and judges them by the rules.
+func TestFleetSim(t *testing.T) {
+	if *simSeed >= 0 {
+		seed := uint64(*simSeed)
+		w := simPlay(t, seed, simDraw(seed))
+		t.Logf("options %+v\n%s", w.head(), strings.Join(w.trace(), "\n"))
+		simReport(t, seed, w)
+		return
+	}
+	n := *simSeeds
+	switch {
+	case n > 0:
+	case raceEnabled, testing.Short():
+		n = 200
+	default:
+		n = 2000
+	}
+	const lanes = 4
+	for lane := range lanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			for i := lane; i < n; i += lanes {
+				seed := *simFrom + uint64(i)
+				if w := simPlay(t, seed, simDraw(seed)); len(w.broken) > 0 {
+					simReport(t, seed, w)
+					return
+				}
+			}
+		})
+	}
+}
+
+// simReport says what was broken, by the shortest history that still breaks it.
+func simReport(t *testing.T, seed uint64, w *simWorld) {
+	if len(w.broken) == 0 {
+		return
+	}
+	t.Errorf("seed %d breaks %d rules, first:\n%s", seed, len(w.broken), w.broken[0])
+	if short := simReduce(t, seed, w.o, simRule(w.broken[0])); short != nil {
+		t.Errorf("%d of %d actions do:\n%s\noptions %+v\n%s\nreplay it with -run 'TestFleetSim$' -fleet.seed=%d",
+			len(short.o.actions), len(w.o.actions), short.broken[0], short.head(), strings.Join(short.trace(), "\n"), seed)
+	}
+}
+
+// head is the Options without the actions.
+func (w *simWorld) head() simOptions {
+	o := w.o
+	o.actions = nil
+	return o
+}

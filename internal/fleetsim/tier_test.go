@@ -1,0 +1,146 @@
+package fleetsim_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// The Tier's operations, as an instance calls them. What goes to the engine is
+// looked at: only durations may travel, and none that could be a clock's time.
+
+// simBack is an answer on its way back.
+type simBack[T any] struct {
+	value T
+	err   error
+}
+
+func simAsk[T any](l *simLink, ctx context.Context, op, key string, exec func(e *simEngine) (T, error)) (T, error) {
+	b, err := simSend(l, ctx, op, key, func() simBack[T] {
+		l.w.mu.Lock()
+		defer l.w.mu.Unlock()
+		v, err := exec(&l.w.engine)
+		return simBack[T]{v, err}
+	})
+	if err != nil {
+		return b.value, err
+	}
+	return b.value, b.err
+}
+
+// Acquire is of fleet.Tier.
+func (l *simLink) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.Answer, error) {
+	l.within("the lease of Acquire", a.Lease, l.w.o.lease)
+	a.NewerThan, a.Joined = l.meant(a.NewerThan), l.meant(a.Joined)
+	ans, err := simAsk(l, ctx, "acquire", k.Name, func(e *simEngine) (fleet.Answer, error) {
+		return e.acquireLocked(l, k, a)
+	})
+	if err != nil {
+		return fleet.Answer{}, err
+	}
+	if ans.Grant == fleet.Granted {
+		l.w.mu.Lock()
+		l.w.engine.register(k.Name).grants[ans.Fence].told = true
+		l.w.logLocked(l.in.name, "acquire %s: has the lease #%d", k.Name, l.w.ordinal(ans.Fence))
+		l.w.mu.Unlock()
+	}
+	ans.Fence = l.shown(ans.Fence)
+	if ans.Entry != nil {
+		e := *ans.Entry
+		e.Fence = l.shown(e.Fence)
+		ans.Entry = &e
+	}
+	return ans, nil
+}
+
+// Extend is of fleet.Tier.
+func (l *simLink) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.Duration) (bool, error) {
+	l.within("the lease of Extend", d, l.w.o.lease)
+	return simAsk(l, ctx, "extend", k.Name, func(e *simEngine) (bool, error) {
+		return e.extendLocked(l, k, l.meant(fence), d)
+	})
+}
+
+// Settle is of fleet.Tier.
+func (l *simLink) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
+	l.entry(o.Entry)
+	l.within("the cooling of Settle", o.Cool, max(l.w.o.cooling.Initial, l.w.o.cooling.Max))
+	l.within("the longest cooling of Settle", o.MaxCool, max(l.w.o.cooling.Initial, l.w.o.cooling.Max))
+	l.settles(k.Name, l.meant(fence), o)
+	return simAsk(l, ctx, "settle", k.Name, func(e *simEngine) (bool, error) {
+		return e.settleLocked(l, k, l.meant(fence), o)
+	})
+}
+
+// settles notes that the instance gives a lease back, whether or not the engine
+// hears of it.
+func (l *simLink) settles(key string, fence uint64, o fleet.Outcome) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if g := l.w.engine.register(key).grants[fence]; g != nil {
+		g.returned = true
+	}
+	if o.Entry != nil {
+		l.in.settledLocked(key, simIdOf(o.Entry.Data), fence)
+	}
+}
+
+// Write is of fleet.Tier.
+func (l *simLink) Write(ctx context.Context, k fleet.Key, w fleet.Write) (uint64, error) {
+	l.entry(w.Entry)
+	fence, err := simAsk(l, ctx, "write", k.Name, func(e *simEngine) (uint64, error) {
+		return e.writeLocked(l, simAckOf(ctx), k, w)
+	})
+	return l.shown(fence), err
+}
+
+// Tags is of fleet.Tier.
+func (l *simLink) Tags(ctx context.Context, namespace string, tags []string) (fleet.TagState, error) {
+	return simAsk(l, ctx, "tags", "", func(e *simEngine) (fleet.TagState, error) {
+		return e.memory.Tags(context.Background(), namespace, tags)
+	})
+}
+
+// InvalidateTags is of fleet.Tier.
+func (l *simLink) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	l.within("how long tags are kept", keep, simMostKeep)
+	return simAsk(l, ctx, "invalidate tags", "", func(e *simEngine) (uint64, error) {
+		return e.invalidateTagsLocked(l, simAckOf(ctx), namespace, tags, keep)
+	})
+}
+
+// simAckOf is the call that a write is of, nil for one that is sent again.
+func simAckOf(ctx context.Context) *simAck {
+	ack, _ := ctx.Value(simAckKey{}).(*simAck)
+	return ack
+}
+
+// within sees to it that a duration which travels is one: the time of a clock
+// would be beyond all that the Options name.
+func (l *simLink) within(what string, d, most time.Duration) {
+	if d < 0 || d > most {
+		l.w.break_("clock: %s: %s is %v; want 0 to %v", l.in.name, what, d, most)
+	}
+}
+
+// entry looks at the durations of an entry that is sent.
+func (l *simLink) entry(e *fleet.Entry) {
+	if e == nil {
+		return
+	}
+	o := &l.w.o
+	l.within("an entry's freshness", max(e.Fresh, 0), max(o.ttl, o.negative))
+	l.within("how long an entry is kept", e.Keep, simMostKeep)
+	var v fleet.Value
+	if err := v.UnmarshalBinary(e.Data); err != nil {
+		l.w.break_("wire: %s sends %q: %v", l.in.name, e.Data, err)
+		return
+	}
+	l.within("an entry's TTL", v.TTL, max(o.ttl, o.negative))
+	l.within("an entry's window", max(v.SWR, v.SIE), max(o.swr, o.sie))
+	l.within("an entry's cost", v.Cost, simMostLoad+simMostPause)
+	if v.TagSeq > 0 && v.TagSeq > l.w.lastTagSeq() {
+		l.w.break_("clock: %s sends the invalidation number %d, which the engine has not given", l.in.name, v.TagSeq)
+	}
+}

@@ -1,0 +1,33 @@
+package httpwire
+
+// A Fault is what is wrong with a message. It has nothing of the message in it,
+// so it can be logged.
+type Fault struct{ Reason string }
+
+func (f *Fault) Error() string { return "malformed HTTP/1 message: " + f.Reason }
+
+// The faults of messages.
+var (
+	faultBlankLines   = &Fault{"too many empty lines before a request"}
+	faultCR           = &Fault{"a CR without LF"}
+	faultLF           = &Fault{"a LF without CR"}
+	faultMethod       = &Fault{"the method is no token"}
+	faultTarget       = &Fault{"a control character or a second blank in the request line"}
+	faultVersion      = &Fault{"the version of HTTP is none"}
+	faultStatus       = &Fault{"the status is not three digits"}
+	faultReason       = &Fault{"a control character in the status line"}
+	faultFold         = &Fault{"a folded field line"}
+	faultName         = &Fault{"a field name that is no token"}
+	faultBeforeColon  = &Fault{"a blank before the colon of a field"}
+	faultValue        = &Fault{"a control character in a field value"}
+	faultLength       = &Fault{"a Content-Length that is no number"}
+	faultLengths      = &Fault{"more than one Content-Length"}
+	faultBoth         = &Fault{"Content-Length and Transfer-Encoding together"}
+	faultOldCoding    = &Fault{"Transfer-Encoding in HTTP/1.0"}
+	faultCoding       = &Fault{"a Transfer-Encoding other than chunked"}
+	faultChunkSize    = &Fault{"a chunk size that is no number"}
+	faultChunkLine    = &Fault{"a chunk line that is malformed"}
+	faultExtensions   = &Fault{"too many chunk extensions"}
+	faultChunkEnd     = &Fault{"a chunk without its end"}
+	faultAfterRefused = &Fault{"bytes after a message whose end is not known"}
+)

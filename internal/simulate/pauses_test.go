@@ -1,0 +1,74 @@
+package simulate_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/simulate"
+)
+
+// Two calls share a server or take turns; the source pauses from 50 to 80 ms,
+// and again at the very instant at which the first would end.
+func TestPauseStopsWorkThatContinuesAfterIt(t *testing.T) {
+	pauses := simulate.Schedule{{0, 0}, {50 * ms, 1}, {80 * ms, 0}, {130 * ms, 1}, {140 * ms, 0}}
+	s := story(simulate.Const(1), 0, 60*ms)
+	s.Source.Paused = pauses
+	took(t, one(t, s, simulate.None()), 130*ms, 180*ms)
+
+	// Alone the first has 50 ms behind it when the second comes; both then run
+	// at half the speed from 80 ms on, with 40 ms of pause in all for the first.
+	s.Source.Model, s.Source.Penalty = simulate.Convoy, -1
+	p := one(t, s, simulate.None())
+	took(t, p, 180*ms, 190*ms)
+}
+
+// Answers, arrivals and deadlines while the gate is asleep are seen when it
+// wakes up. Who arrives then has waited since the arrival.
+func TestAsleepGateSeesEverythingWhenItWakesUp(t *testing.T) {
+	s := story(simulate.Const(1), 0, 60*ms)
+	s.Asleep = simulate.Window(0, 50*ms, 130*ms, 1)
+	took(t, one(t, s, simulate.None()), 130*ms, 170*ms)
+	s.Deadline = 120 * ms // at 120 ms the first has been answered, and at 180 ms the second works
+	ended(t, one(t, s, simulate.None()), 1, 1, 0)
+	s.Deadline, s.LoadTimeout = time.Minute, 95*ms
+	ended(t, one(t, s, simulate.None()), 1, 0, 1) // the first has its answer by the time the timeout is looked at
+}
+
+func TestPausesTakeTheirShareOfTheTime(t *testing.T) {
+	const end = 1000 * time.Second
+	for _, r := range []simulate.Rhythm{simulate.Regular, simulate.Jittered, simulate.Poisson} {
+		for _, duty := range []float64{0.05, 0.25} {
+			paused := 0.0
+			s := simulate.Pauses(r, 100*ms, duty, end, 1)
+			for i, p := range s {
+				if i == 0 {
+					continue
+				}
+				if p.At <= s[i-1].At || p.Value == s[i-1].Value {
+					t.Fatalf("%s: step %d is %v after %v; want later, and another value", r, i, p, s[i-1])
+				}
+				if s[i-1].Value > 0 {
+					paused += float64(p.At - s[i-1].At)
+				}
+			}
+			want := duty
+			if r == simulate.Poisson {
+				want = 1 - math.Exp(-duty) // pauses that overlap
+			}
+			if got := paused / float64(end); math.Abs(got-want) > 0.1*want {
+				t.Errorf("%s pauses with a duty of %g take %.3f of the time; want %.3f", r, duty, got, want)
+			}
+		}
+	}
+}
+
+func TestEveryNthPauseScenarioDiffers(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range append(simulate.AllPauses(), simulate.AllAsleep()...) {
+		names[s.Name] = true
+	}
+	if len(names) != 2*288 {
+		t.Errorf("%d names; want 576", len(names))
+	}
+}

@@ -1,0 +1,401 @@
+package embedded_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/embedded"
+)
+
+// A ward is a store with jobs in all states, as a killed process leaves it.
+type ward struct {
+	dir   string            // with the folder and its mark
+	ids   map[string]string // of jobs, by what they are: done-1, queued-7, unsafe-running-2
+	fence uint64            // the highest that was given
+
+	unlisted bool // nothing says which jobs there were, only how many
+}
+
+const wardLease = 200 * time.Millisecond
+
+// wardSizes: the jobs fill several blocks of the stream.
+const (
+	wardBytes = 64 << 20
+	wardInput = 250 << 10
+)
+
+func wardQueues(t *testing.T, s *embedded.Server) (safe, unsafe *jobs.Queue[string, string], store *jobs.Store) {
+	t.Helper()
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Disk, MaxBytes: wardBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	open := func(name string, attempts int) *jobs.Queue[string, string] {
+		q, err := jobs.NewQueue[string, string](t.Context(), store, name, jobs.QueueOptions{
+			Lease: wardLease, MaxAttempts: attempts, RetryInitial: time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	return open("safe", 5), open("unsafe", 1), store
+}
+
+// newWard makes the store once, and returns a copy of it.
+func newWard(t *testing.T) *ward {
+	t.Helper()
+	wardOnce.Do(func() { buildWard(t) })
+	if wardMade == nil {
+		t.Fatal("the store could not be made")
+	}
+	w := *wardMade
+	w.dir = t.TempDir()
+	copyTree(t, wardMade.dir, w.dir)
+	return &w
+}
+
+var (
+	wardOnce sync.Once
+	wardMade *ward
+	wardRoot string // removed by TestMain
+)
+
+func (w *ward) folder() string { return filepath.Join(w.dir, "jobs") }
+
+func buildWard(t *testing.T) {
+	t.Helper()
+	live := t.TempDir()
+	folder := filepath.Join(live, "jobs")
+	s := start(t, embedded.Options{Dir: folder})
+	safe, unsafe, _ := wardQueues(t, s)
+	w := &ward{ids: map[string]string{}}
+	block := make(chan struct{})
+	running := make(chan uint64, 100)
+	handler := func(ctx context.Context, j *jobs.Job[string]) (string, error) {
+		if strings.HasPrefix(j.Input, "block") {
+			running <- j.Fence
+			select {
+			case <-block:
+			case <-ctx.Done():
+			}
+			return "", ctx.Err()
+		}
+		return j.Input, nil
+	}
+	submit := func(q *jobs.Queue[string, string], what, input string, o jobs.SubmitOptions) *jobs.Handle[string] {
+		h, err := q.Submit(t.Context(), input+strings.Repeat("x", wardInput), o)
+		if err != nil {
+			t.Fatalf("Submit(%s) = %v; want nil", what, err)
+		}
+		w.ids[what] = h.ID()
+		return h
+	}
+	work := func(q *jobs.Queue[string, string], n int) {
+		worker, err := q.Work(handler, jobs.WorkerOptions{Concurrency: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = worker.Stop(context.Background()) }) // what is left is of no use
+	}
+	work(safe, 3)
+	work(unsafe, 3)
+	t.Cleanup(func() { close(block) }) // before the workers are stopped
+	var done []*jobs.Handle[string]
+	for i := range 4 {
+		done = append(done, submit(safe, fmt.Sprint("done-", i), "go", jobs.SubmitOptions{}),
+			submit(safe, fmt.Sprint("keyed-", i), "go", jobs.SubmitOptions{Key: fmt.Sprint("key", i)}),
+			submit(unsafe, fmt.Sprint("unsafe-done-", i), "go", jobs.SubmitOptions{}))
+	}
+	for _, h := range done {
+		if _, err := h.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		submit(safe, fmt.Sprint("running-", i), "block", jobs.SubmitOptions{})
+		submit(unsafe, fmt.Sprint("unsafe-running-", i), "block", jobs.SubmitOptions{})
+	}
+	for range 6 {
+		w.fence = max(w.fence, <-running)
+	}
+	for i := range 4 { // all slots are taken
+		submit(safe, fmt.Sprint("queued-", i), "go", jobs.SubmitOptions{})
+		submit(unsafe, fmt.Sprint("unsafe-queued-", i), "go", jobs.SubmitOptions{})
+	}
+	eventually(t, "the mark beside the folder", func() bool { _, err := os.Stat(folder + ".mark"); return err == nil })
+	root, err := os.MkdirTemp("", "weir-ward-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wardRoot = root
+	// What was noted before what it is about, as that goes on.
+	copyTree(t, filepath.Join(folder, "weir.ledger"), filepath.Join(root, "jobs", "weir.ledger"))
+	copyTree(t, filepath.Join(folder, "jetstream"), filepath.Join(root, "jobs", "jetstream"))
+	mark, err := os.ReadFile(folder + ".mark")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "jobs.mark"), mark, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.dir = root
+	wardMade = w
+}
+
+// copyTree copies a folder. What changes meanwhile is copied as it is then, which is
+// what a killed process leaves.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(from, path)
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// treeSum tells trees apart, but for the file that says which process has the folder.
+func treeSum(t *testing.T, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() == "weir.lock" {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		fmt.Fprintln(h, rel)
+		if d.IsDir() {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		h.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// files returns the files in the folder that match.
+func (w *ward) files(t *testing.T, pattern string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(w.folder(), pattern))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("Glob(%s) = %v, %v; want files", pattern, all, err)
+	}
+	return all
+}
+
+const (
+	streamFiles = "jetstream/$G/streams/*"
+	blockFiles  = streamFiles + "/msgs/*.blk"
+)
+
+// A stay is what became of a store on which a server was started.
+type stay struct {
+	err  error
+	logs string
+}
+
+// open starts a server on the store, and if it starts has all jobs finish. It fails the
+// test unless either all jobs are there and end, or it does not start, has changed
+// nothing and says what to do.
+func (w *ward) open(t *testing.T, what string) stay {
+	t.Helper()
+	before := treeSum(t, w.dir)
+	var logs bytes.Buffer
+	s, err := embedded.Start(embedded.Options{Dir: w.folder(), Log: slog.New(slog.NewTextHandler(&logs, nil))})
+	if err != nil {
+		if after := treeSum(t, w.dir); after != before {
+			t.Errorf("%s: Start = %v, and has changed files", what, err)
+		}
+		w.wantAdvice(t, what, err)
+		return stay{err: err}
+	}
+	w.wantAll(t, what, s, w.ids)
+	if err := s.Close(); err != nil {
+		t.Errorf("%s: Close = %v", what, err)
+	}
+	return stay{logs: logs.String()}
+}
+
+// wantAdvice fails the test unless an error says how much is missing, since when, and
+// what to do.
+func (w *ward) wantAdvice(t *testing.T, what string, err error) {
+	t.Helper()
+	var d *embedded.DamageError
+	if !errors.As(err, &d) {
+		t.Errorf("%s: Start = %v; want a DamageError", what, err)
+		return
+	}
+	for _, part := range []string{w.folder(), "Nothing has been changed", "weir jobs repair --dir", "--dry-run"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: Start = %v; want it to say %q", what, err, part)
+		}
+	}
+	for _, s := range d.Report.Streams {
+		if len(s.Missing) > 0 && (!strings.Contains(err.Error(), " of ") || !strings.Contains(err.Error(), "since 2")) {
+			t.Errorf("%s: Start = %v; want how many, and since when", what, err)
+		}
+	}
+}
+
+// wantAll fails the test unless the jobs are there, and all end.
+func (w *ward) wantAll(t *testing.T, what string, s *embedded.Server, ids map[string]string) {
+	t.Helper()
+	safe, unsafe, store := wardQueues(t, s)
+	queueOf := func(name string) *jobs.Queue[string, string] {
+		if strings.HasPrefix(name, "unsafe") {
+			return unsafe
+		}
+		return safe
+	}
+	for name, id := range ids {
+		st, err := queueOf(name).Job(id).Status(t.Context())
+		if err != nil {
+			t.Errorf("%s: job %s = %v; want it there", what, name, err)
+			continue
+		}
+		want := jobs.Queued
+		switch {
+		case strings.Contains(name, "running"):
+			want = jobs.Running
+		case strings.Contains(name, "done"), strings.Contains(name, "keyed"):
+			want = jobs.Done
+		}
+		if st.State != want {
+			t.Errorf("%s: job %s is %v; want %v", what, name, st.State, want)
+		}
+	}
+	w.finish(t, what, safe, unsafe, store)
+}
+
+// finish has workers run until nothing is under way. No unsafe job that had begun runs
+// again, and each fence is higher than all before.
+func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string, string], store *jobs.Store) {
+	t.Helper()
+	had := map[string]bool{}
+	for name, id := range w.ids {
+		if strings.HasPrefix(name, "unsafe-running") || strings.HasPrefix(name, "unsafe-done") {
+			had[id] = true
+		}
+	}
+	handler := func(_ context.Context, j *jobs.Job[string]) (string, error) {
+		if had[j.ID] {
+			t.Errorf("%s: unsafe job %s runs again", what, j.ID)
+		}
+		if j.Fence <= w.fence {
+			t.Errorf("%s: fence %d after one of %d", what, j.Fence, w.fence)
+		}
+		return "", nil
+	}
+	var workers []*jobs.Worker
+	for _, q := range []*jobs.Queue[string, string]{safe, unsafe} {
+		worker, err := q.Work(handler, jobs.WorkerOptions{Concurrency: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, worker)
+	}
+	eventually(t, what+": nothing is queued or runs", func() bool {
+		all, err := store.Queues(t.Context())
+		for _, q := range all {
+			if q.Waiting+q.Taken > 0 {
+				return false
+			}
+		}
+		return err == nil
+	})
+	left, err := store.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.Queued, jobs.Running, jobs.Retrying}})
+	if err != nil || len(left) > 0 {
+		t.Errorf("%s: %d jobs are under way, %v; want none", what, len(left), err)
+	}
+	var stops sync.WaitGroup
+	for _, worker := range workers {
+		stops.Go(func() {
+			if err := worker.Stop(t.Context()); err != nil {
+				t.Errorf("%s: Stop = %v", what, err)
+			}
+		})
+	}
+	stops.Wait()
+}
+
+// repaired repairs the store, and fails the test unless it runs then, with all jobs
+// that are not reported as missing.
+func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *embedded.Report {
+	t.Helper()
+	before := treeSum(t, w.dir)
+	dry, err := embedded.Repair(w.folder(), embedded.RepairOptions{DryRun: true, Restored: o.Restored})
+	if err != nil {
+		t.Fatalf("%s: Repair with DryRun = %v; want nil", what, err)
+	}
+	if after := treeSum(t, w.dir); after != before || dry.Changed {
+		t.Errorf("%s: Repair with DryRun has changed files", what)
+	}
+	r, err := embedded.Repair(w.folder(), o)
+	if err != nil {
+		t.Fatalf("%s: Repair = %v; want nil", what, err)
+	}
+	lost := map[string]bool{}
+	for i, s := range r.Streams {
+		if len(s.Missing) != len(dry.Streams[i].Missing) {
+			t.Errorf("%s: Repair says %d are missing; want %d, as the dry run", what, len(s.Missing), len(dry.Streams[i].Missing))
+		}
+		for _, m := range s.Missing {
+			lost[m.ID] = true
+		}
+	}
+	whole := map[string]string{}
+	for name, id := range w.ids {
+		if !lost[id] && !w.unlisted {
+			whole[name] = id
+		}
+	}
+	s, err := embedded.Start(embedded.Options{Dir: w.folder()})
+	if err != nil {
+		t.Fatalf("%s: Start after Repair = %v; want nil", what, err)
+	}
+	w.wantAll(t, what+", repaired", s, whole)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	return r
+}

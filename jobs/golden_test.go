@@ -1,0 +1,88 @@
+package jobs
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs/internal/journal"
+)
+
+var updateGolden = flag.Bool("update", false, "write testdata/*.json; only for a form that no store has yet")
+
+var goldenTime = time.Date(2026, 11, 23, 9, 0, 0, 500, time.UTC)
+
+// goldenItem and goldenRecord have every field, each with a value of its own.
+var (
+	goldenItem = item{
+		Form: 1, Key: "2026-10/ü", Owner: "digest", Serial: "account 7", Fingerprint: "0123456789abcdef0123456789abcdef", Version: 2,
+		Delay: time.Minute, Deadline: time.Hour, Keep: 24 * time.Hour, Lease: 30 * time.Second,
+	}
+	goldenRecord = record{
+		item: goldenItem, State: Retrying, Of: 1 << 40, Attempt: 5, Spent: 3, Crashes: 2, Unsecured: true, Begun: true, Fence: 1<<40 + 1,
+		Worker: "host/1/abc", Submitted: goldenTime, Started: goldenTime.Add(time.Second), RetryIn: 2 * time.Second,
+		Progress: &Progress{Done: 3, Total: 4, Note: "half"}, Error: "the service answered 503",
+		History: []FailedAttempt{{Attempt: 4, Ended: goldenTime.Add(time.Minute), Error: "lost", Class: "overload", Worker: "host/2/def"}},
+		Shown:   1<<40 + 2,
+	}
+)
+
+// J1: what a version has stored, the next one reads. A file stays as long as a store
+// may have jobs of its form; a form that changes gets a new number and a new file.
+func TestJ1GoldenRecordsAreRead(t *testing.T) {
+	for name, want := range map[string]any{"v1-item": goldenItem, "v1-record": goldenRecord} {
+		everyField(t, name, reflect.ValueOf(want))
+		file := "testdata/" + name + ".json"
+		if *updateGolden {
+			if err := os.WriteFile(file, append(meta(want), '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := strings.TrimSuffix(string(text), "\n")
+		got := reflect.New(reflect.TypeOf(want))
+		if err := decodeMeta(&journal.Message{Meta: []byte(stored)}, got.Interface()); err != nil || !reflect.DeepEqual(got.Elem().Interface(), want) {
+			t.Errorf("%s is read as %+v, %v; want %+v", file, got.Elem(), err, want)
+		}
+		if strings.HasPrefix(name, fmt.Sprintf("v%d-", formVersion)) && string(meta(want)) != stored {
+			t.Errorf("%s: form %d is written another way now; give it a new number:\n%s\n%s", file, formVersion, meta(want), stored)
+		}
+	}
+}
+
+// everyField fails if a field of v is zero: a golden file would not notice that it is
+// read in another way.
+func everyField(t *testing.T, name string, v reflect.Value) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if v.Field(i).IsZero() {
+			t.Errorf("%s has no %s", name, f.Name)
+		}
+		if f.Anonymous {
+			everyField(t, name, v.Field(i))
+		}
+	}
+}
+
+// J1: a job of a later form is refused with both numbers, and of an earlier one that
+// never was, too.
+func TestJ1OtherFormsAreRefused(t *testing.T) {
+	for _, form := range []int{0, formVersion + 1} {
+		text, err := json.Marshal(item{Form: form})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = decodeMeta(&journal.Message{Queue: "q", ID: "abc", Meta: text}, new(record))
+		if want := fmt.Sprintf("has the form %d; this program reads %d", form, formVersion); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("form %d: %v; want an error with %q", form, err, want)
+		}
+	}
+}

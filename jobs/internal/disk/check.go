@@ -1,0 +1,257 @@
+package disk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Report says what is wrong with the files of a server, or what was done about it.
+type Report struct {
+	Dir     string         `json:"dir"`
+	Streams []StreamReport `json:"streams"`
+	Copy    string         `json:"copy,omitempty"` // where what was cut is kept
+	DryRun  bool           `json:"dry_run,omitempty"`
+	Changed bool           `json:"changed"` // anything in the folder
+
+	stored []*stored
+	ledger []*contents
+}
+
+// A StreamReport is about the jobs of one namespace.
+type StreamReport struct {
+	Namespace string    `json:"namespace"`
+	Damage    []Damage  `json:"damage,omitempty"`
+	Jobs      int       `json:"jobs"`    // that are there, and whole
+	Missing   []Missing `json:"missing"` // that are not, or not whole
+	Last      uint64    `json:"last"`    // sequence that is there
+	Mark      uint64    `json:"mark"`    // sequence that was there
+	Next      uint64    `json:"next,omitempty"`
+	Unlisted  int       `json:"unlisted,omitempty"` // jobs that are missing, of which only the number is known
+	Seen      time.Time `json:"seen,omitzero"`      // when they were there
+}
+
+// Damage is one thing that is wrong with a file.
+type Damage struct {
+	File   string `json:"file"` // in the folder
+	What   string `json:"what"`
+	Offset int    `json:"offset,omitempty"`
+	Bytes  int    `json:"bytes,omitempty"`
+}
+
+// A Missing job is one of which a message is not there that was flushed.
+type Missing struct {
+	Queue string    `json:"queue"`
+	ID    string    `json:"id"`
+	What  string    `json:"what"` // "job", "result" or "progress"
+	Since time.Time `json:"written"`
+
+	m message
+}
+
+// Damaged reports whether anything is wrong.
+func (r *Report) Damaged() bool {
+	for _, s := range r.Streams {
+		if len(s.Damage) > 0 || len(s.Missing) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A DamageError is why a server is not started.
+type DamageError struct{ Report *Report }
+
+// Error says what is missing, since when, and what to do.
+func (e *DamageError) Error() string {
+	var parts []string
+	for _, s := range e.Report.Streams {
+		if text := s.summary(); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return fmt.Sprintf("the jobs in %s are damaged: %s. Nothing has been changed. See what can be recovered with "+
+		"\"weir jobs repair --dir %s --dry-run\", recover it without --dry-run, then reload or restart the proxy; "+
+		"or bring back the missing files", e.Report.Dir, strings.Join(parts, "; "), e.Report.Dir)
+}
+
+// summary is one sentence about a stream, empty if nothing is wrong.
+func (s StreamReport) summary() string {
+	var parts []string
+	if s.Unlisted > 0 {
+		parts = append(parts, fmt.Sprintf("all %d jobs of namespace %s are missing, which were there at %s",
+			s.Unlisted, s.Namespace, s.Seen.UTC().Format("2006-01-02 15:04:05 UTC")))
+	} else if n := len(s.lost()); n > 0 {
+		oldest := slices.MinFunc(s.Missing, func(a, b Missing) int { return a.Since.Compare(b.Since) })
+		parts = append(parts, fmt.Sprintf("%d of %d jobs of namespace %s are missing or incomplete, written since %s",
+			n, s.total(), s.Namespace, oldest.Since.UTC().Format("2006-01-02 15:04:05 UTC")))
+	} else if len(s.Damage) > 0 {
+		parts = append(parts, fmt.Sprintf("no job of namespace %s is known to be missing", s.Namespace))
+	}
+	for i, d := range s.Damage {
+		if i == 3 {
+			parts = append(parts, fmt.Sprintf("and %d more", len(s.Damage)-i))
+			break
+		}
+		parts = append(parts, d.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// lost are the jobs of Missing, each once.
+func (s StreamReport) lost() map[key]bool {
+	all := map[key]bool{}
+	for _, m := range s.Missing {
+		all[m.m.job()] = true
+	}
+	return all
+}
+
+// Lost is how many jobs are missing or incomplete.
+func (s StreamReport) Lost() int { return max(len(s.lost()), s.Unlisted) }
+
+// total is how many jobs there were.
+func (s StreamReport) total() int { return s.Jobs + len(s.lost()) }
+
+// String is like "msgs/1.blk: 40 bytes at 1234 are no record".
+func (d Damage) String() string { return d.File + ": " + d.What }
+
+// Check compares the files of a server that does not run with what was flushed. It
+// changes nothing. Its error is ErrNewer, or that something cannot be read at all.
+func Check(dir string, now time.Time) (*Report, error) {
+	mark, err := readMark(dir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := names(dir, mark)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Dir: dir}
+	for _, name := range all {
+		if !strings.HasPrefix(name, StreamPrefix) {
+			return nil, fmt.Errorf("%s has stream %s: %w", dir, name, ErrNewer)
+		}
+		var m StreamMark
+		var at time.Time
+		if mark != nil {
+			m, at = mark.Streams[name], mark.At
+		}
+		if err := r.check(name, m, at, now); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// check adds what is to be said about one stream.
+func (r *Report) check(name string, mark StreamMark, at, now time.Time) error {
+	c, err := readLedger(ledgerPath(r.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		c, err = newContents(), nil
+	}
+	if err != nil {
+		return err
+	}
+	c.prune(now)
+	s, err := readStream(r.Dir, name)
+	sr := StreamReport{Namespace: strings.TrimPrefix(name, StreamPrefix), Last: s.last, Mark: max(c.last, mark.Last), Missing: []Missing{}}
+	known := sr.Mark > 0
+	if err != nil && (!errors.Is(err, fs.ErrNotExist) || known) {
+		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), cause(err))
+	}
+	if s.form > formKnown {
+		return fmt.Errorf("stream %s has messages of form %d, this program reads %d: %w", name, s.form, formKnown, ErrNewer)
+	}
+	if c.damaged {
+		sr.damage(r.Dir, ledgerPath(r.Dir, name), "cannot be read in full, so that nothing says whether all jobs are there")
+	}
+	if fault := metaFault(s.dir, name); fault != nil && (known || len(s.messages) > 0) {
+		sr.damage(r.Dir, filepath.Join(s.dir, metaFiles[0]), cause(fault))
+	}
+	sr.holes(r.Dir, s, c.last)
+	for _, m := range c.messages {
+		if s.lacks(m, now) {
+			sr.Missing = append(sr.Missing, Missing{m.queue, m.ID(), whatOf(m.kind), m.time, m})
+		}
+	}
+	slices.SortFunc(sr.Missing, func(a, b Missing) int { return cmp.Compare(a.m.seq, b.m.seq) })
+	sr.Jobs = s.jobs(now, sr.lost())
+	if len(c.messages) == 0 && len(s.messages) == 0 {
+		sr.Unlisted, sr.Seen = mark.Jobs, at // only the mark is left
+	}
+	switch {
+	case s.last < sr.Mark && c.last < mark.Last && s.last >= c.last && !c.damaged:
+		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf(
+			"ends at %d, and had %d: is it a copy, or is its disk not mounted? After restoring one, run weir jobs repair with --restored", s.last, mark.Last))
+	case s.last < sr.Mark:
+		sr.damage(r.Dir, filepath.Join(s.dir, "msgs"), fmt.Sprintf("ends at %d, and had %d", s.last, sr.Mark))
+	}
+	r.Streams = append(r.Streams, sr)
+	r.stored = append(r.stored, s)
+	r.ledger = append(r.ledger, c)
+	return nil
+}
+
+// formKnown is the highest form of items and states that this program reads.
+const formKnown = 1
+
+// holes adds the parts of block files that are no records. At the end of the last
+// block there may be one of a write that a killed process has begun: nothing after the
+// ledger's last sequence was ever acknowledged as flushed.
+func (s *StreamReport) holes(dir string, from *stored, last uint64) {
+	for i, b := range from.blocks {
+		if b.err != nil {
+			s.damage(dir, b.path, cause(b.err))
+		}
+		for _, h := range b.holes {
+			if from.torn(i, h, last) {
+				continue
+			}
+			s.Damage = append(s.Damage, Damage{inDir(dir, b.path), fmt.Sprintf("%d bytes at %d are no record", h.size, h.off), h.off, h.size})
+		}
+	}
+}
+
+// torn reports whether a hole is what a write has left that was cut short.
+func (s *stored) torn(block int, h hole, last uint64) bool {
+	return block == len(s.blocks)-1 && h.last && s.last >= last
+}
+
+func (s *StreamReport) damage(dir, path, what string) {
+	s.Damage = append(s.Damage, Damage{File: inDir(dir, path), What: what})
+}
+
+func inDir(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+// cause is an error without the path that it names.
+func cause(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is missing"
+	}
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		return p.Op + ": " + p.Err.Error()
+	}
+	return err.Error()
+}
+
+func whatOf(k kind) string {
+	switch k {
+	case work:
+		return "job"
+	case terminal:
+		return "result"
+	}
+	return "progress"
+}

@@ -1,0 +1,218 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The form of a ledger: its magic with a version, then frames, each with its length
+// and CRC-32C before it. A frame is a list of entries, of which the first byte says
+// what they are.
+const (
+	ledgerMagic   = "weirledg"
+	ledgerVersion = 1
+	ledgerHead    = len(ledgerMagic) + 1
+
+	entryQueue = 'q' // number, name: how entries of this file name a queue
+	entryLast  = 'l' // last sequence, time in ms
+	// entries of messages begin with their kind
+)
+
+// Folder is where ledgers lie, in the folder of the server.
+const Folder = "weir.ledger"
+
+// compactFrom is how large a ledger gets before it is written anew.
+const compactFrom = 4 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrNewer is that files were written by a newer version of weir.
+var ErrNewer = errors.New("written by a newer version of weir")
+
+// A Ledger notes which messages of a stream are on the disk. It is not safe for
+// concurrent use, but for Sync.
+type Ledger struct {
+	path   string
+	f      *os.File
+	size   int64
+	least  int64 // the size after the last compaction
+	queues map[string]uint64
+	last   uint64
+}
+
+func ledgerPath(dir, stream string) string { return filepath.Join(dir, Folder, stream) }
+
+// OpenLedger opens the ledger of a stream to append to it, and makes it if there is
+// none. A frame that was cut short by a killed process is cut off.
+func OpenLedger(dir, stream string) (*Ledger, error) {
+	l := &Ledger{path: ledgerPath(dir, stream), queues: map[string]uint64{}}
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return nil, err
+	}
+	c, err := readLedger(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		c, err = nil, l.rewrite(newContents())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		if l.f, err = os.OpenFile(l.path, os.O_RDWR, 0o600); err != nil {
+			return nil, err
+		}
+		l.size, l.least, l.queues, l.last = c.size, c.size, c.numbers, c.last
+		if err := l.f.Truncate(l.size); err != nil {
+			return nil, errors.Join(err, l.f.Close())
+		}
+	}
+	return l, nil
+}
+
+// Last is the last sequence that was noted.
+func (l *Ledger) Last() uint64 { return l.last }
+
+// maxCount bounds the ledgers that are read to count their jobs.
+const maxCount = 16 << 20
+
+// Jobs counts the jobs that were noted and are there; below 0 where that would take
+// long.
+func (l *Ledger) Jobs(now time.Time) int {
+	if l.size > maxCount {
+		return -1
+	}
+	text := make([]byte, l.size)
+	if _, err := l.f.ReadAt(text, 0); err != nil { // by its file: the name may be gone
+		return -1
+	}
+	c, err := decodeLedger(l.path, text)
+	if err != nil {
+		return -1
+	}
+	c.prune(now)
+	all := map[key]bool{}
+	for k := range c.messages {
+		all[k.job()] = true
+	}
+	return len(all)
+}
+
+// Close closes the file.
+func (l *Ledger) Close() error { return l.f.Close() }
+
+// Sync returns when what was noted is on the disk.
+func (l *Ledger) Sync() error { return l.f.Sync() }
+
+// note appends messages, and the last sequence that there is.
+func (l *Ledger) note(messages []message, last uint64, at time.Time) error {
+	if last < l.last {
+		last = l.last
+	}
+	if len(messages) == 0 && last == l.last {
+		return nil
+	}
+	frame := l.frame(messages, last, at)
+	if _, err := l.f.WriteAt(frame, l.size); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	l.size += int64(len(frame))
+	l.last = last
+	if l.size > max(compactFrom, 2*l.least) {
+		return l.compact(at)
+	}
+	return nil
+}
+
+// frame encodes a frame.
+func (l *Ledger) frame(messages []message, last uint64, at time.Time) []byte {
+	b := make([]byte, 8, 64+48*len(messages))
+	for _, m := range messages {
+		n, known := l.queues[m.queue]
+		if !known {
+			n = uint64(len(l.queues))
+			l.queues[m.queue] = n
+			b = binary.AppendUvarint(append(b, entryQueue), n)
+			b = binary.AppendUvarint(b, uint64(len(m.queue)))
+			b = append(b, m.queue...)
+		}
+		b = binary.AppendUvarint(append(b, byte(m.kind)), n)
+		b = append(b, m.id[:]...)
+		b = binary.AppendUvarint(b, m.seq)
+		b = binary.AppendVarint(b, m.time.UnixMilli())
+		ttl := uint64(0)
+		if !m.expires.IsZero() {
+			ttl = 1 + uint64(max(0, m.expires.Sub(m.time))/time.Second)
+		}
+		b = binary.AppendUvarint(b, ttl)
+	}
+	b = binary.AppendUvarint(append(b, entryLast), last)
+	b = binary.AppendVarint(b, at.UnixMilli())
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-8))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
+	return b
+}
+
+// compact writes the ledger anew, without what is over.
+func (l *Ledger) compact(now time.Time) error {
+	c, err := readLedger(l.path)
+	if err != nil {
+		return err
+	}
+	c.prune(now)
+	return l.rewrite(c)
+}
+
+// rewrite replaces the file by one with c, or makes it.
+func (l *Ledger) rewrite(c *contents) error {
+	next := &Ledger{path: l.path, queues: map[string]uint64{}, last: c.last}
+	temp := l.path + ".new"
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	all := make([]message, 0, len(c.messages))
+	for _, m := range c.messages {
+		all = append(all, m)
+	}
+	text := append([]byte(ledgerMagic), ledgerVersion)
+	const perFrame = 1 << 16
+	for len(all) > perFrame {
+		text = append(text, next.frame(all[:perFrame], c.last, c.at)...)
+		all = all[perFrame:]
+	}
+	text = append(text, next.frame(all, c.last, c.at)...)
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(temp, l.path)
+	}
+	if err == nil {
+		err = SyncFolder(filepath.Dir(l.path))
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if l.f != nil {
+		_ = l.f.Close() // nothing is written to it any more
+	}
+	next.f, next.size, next.least = f, int64(len(text)), int64(len(text))
+	*l = *next
+	return nil
+}
+
+// SyncFolder puts the names in a folder on the disk.
+func SyncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

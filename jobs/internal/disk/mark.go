@@ -1,0 +1,83 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// markForm is the version of marks.
+const markForm = 1
+
+// A Mark lies beside the folder of a server, as FOLDER.mark, and says what is in it:
+// a folder that is empty or older than its mark was removed, not mounted, or restored
+// from a copy.
+type Mark struct {
+	Form    int                   `json:"form"`
+	Streams map[string]StreamMark `json:"streams"`
+	At      time.Time             `json:"at"`
+}
+
+// A StreamMark is what a stream had at least.
+type StreamMark struct {
+	Last uint64 `json:"last"` // sequence
+	Jobs int    `json:"jobs"` // when the server was started
+}
+
+// MarkPath is where the mark of a folder is.
+func MarkPath(dir string) string { return filepath.Clean(dir) + ".mark" }
+
+// readMark returns the mark of a folder, nil for none and for one that cannot be read:
+// it only adds to what the folder itself says.
+func readMark(dir string) (*Mark, error) {
+	text, err := small(MarkPath(dir))
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	var m Mark
+	if json.Unmarshal(text, &m) != nil {
+		return nil, nil
+	}
+	if m.Form > markForm {
+		return nil, fmt.Errorf("%s: %w: form %d, this program reads %d", MarkPath(dir), ErrNewer, m.Form, markForm)
+	}
+	return &m, nil
+}
+
+// Write replaces the mark of a folder.
+func (m Mark) Write(dir string) error {
+	m.Form = markForm
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(MarkPath(dir), append(text, '\n'))
+}
+
+// replaceFile writes a file whole, or leaves the one that is there.
+func replaceFile(path string, text []byte) error {
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		if gone := os.Remove(temp); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}

@@ -1,0 +1,139 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What package journal calls its streams and subjects, of the version that this
+// program knows, and the headers that matter here.
+const (
+	StreamPrefix   = "WEIR_JOBS_1_"
+	streamsAnyForm = "WEIR_JOBS_"
+	subjectPrefix  = "weir.jobs.1."
+	metaHeader     = "Weir-Job"
+	ttlHeader      = "Nats-TTL"
+)
+
+// A kind is which message of a job.
+type kind byte
+
+const (
+	work     kind = 'w'
+	state    kind = 's'
+	terminal kind = 'S' // a state of a job that is over
+)
+
+// A key names one message of a job: the last one of its subject counts.
+type key struct {
+	queue string
+	id    [16]byte
+	state bool
+}
+
+// job is the same key for both messages of a job.
+func (k key) job() key { k.state = false; return k }
+
+// ID is the job's, as package jobs has it.
+func (k key) ID() string { return hex.EncodeToString(k.id[:]) }
+
+// A message is what matters of a job's message here.
+type message struct {
+	key
+	kind    kind
+	seq     uint64
+	time    time.Time
+	expires time.Time // zero: never
+}
+
+// gone reports whether the message may have been removed for its age.
+func (m message) gone(now time.Time) bool {
+	return !m.expires.IsZero() && !m.expires.After(now.Add(time.Second))
+}
+
+// message makes a message of a record. It reports false for what is none of a job:
+// notes of removals, locks and marks, without which no job is lost.
+func (r record) message() (m message, ok bool) {
+	rest, ok := strings.CutPrefix(r.subject, subjectPrefix)
+	if !ok || r.tomb || r.erased {
+		return m, false
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) != 4 || strings.HasPrefix(parts[1], "!") || len(parts[2]) != 32 {
+		return m, false
+	}
+	if _, err := hex.Decode(m.id[:], []byte(parts[2])); err != nil {
+		return m, false
+	}
+	m.queue, m.seq, m.time = parts[1], r.seq, time.Unix(0, r.time)
+	switch parts[3] {
+	case "w":
+		m.kind = work
+	case "s":
+		m.kind, m.state = state, true
+		if isTerminal(field(r.header, metaHeader)) {
+			m.kind = terminal
+		}
+	default:
+		return m, false
+	}
+	if ttl := field(r.header, ttlHeader); len(ttl) > 0 {
+		if d, err := time.ParseDuration(string(ttl)); err == nil {
+			m.expires = m.time.Add(d)
+		} else if n, err := strconv.Atoi(string(ttl)); err == nil {
+			m.expires = m.time.Add(time.Duration(n) * time.Second)
+		}
+	}
+	return m, true
+}
+
+// field returns a header's value, nil for none.
+func field(header []byte, name string) []byte {
+	for line := range bytes.SplitSeq(header, []byte("\r\n")) {
+		if value, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
+			return bytes.TrimSpace(value)
+		}
+	}
+	return nil
+}
+
+// isTerminal reports whether a state's text says that the job is over. The text is
+// JSON of ours, in which a quote within a value has a backslash before it.
+func isTerminal(meta []byte) bool {
+	_, rest, ok := bytes.Cut(meta, []byte(`"state":"`))
+	if !ok {
+		return false
+	}
+	name, _, _ := bytes.Cut(rest, []byte(`"`))
+	switch string(name) {
+	case "queued", "running", "retrying":
+		return false
+	}
+	return true
+}
+
+// form returns the version of a message's own form, 0 where it cannot be read.
+func form(meta []byte) int {
+	var v struct {
+		Form int `json:"v"`
+	}
+	if json.Unmarshal(meta, &v) != nil {
+		return 0
+	}
+	return v.Form
+}
+
+// leaseOf returns the lease of a work item, 0 where it cannot be read.
+func leaseOf(meta []byte) time.Duration {
+	var v struct {
+		Lease time.Duration `json:"lease"`
+	}
+	if json.Unmarshal(meta, &v) != nil {
+		return 0
+	}
+	return v.Lease
+}

@@ -1,0 +1,92 @@
+package jobshttp_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/weir-go/weir/jobs/jobshttp"
+)
+
+// H23: one anonymous client's job is not another's: neither reads or cancels what it
+// has not got the address of.
+func TestH23_AnonymousClientsHaveJobsOfTheirOwn(t *testing.T) {
+	for name, fields := range map[string][]string{"nothing": nil, "a cookie that is none of the principal": {"Cookie: theme=dark"}} {
+		t.Run(name, func(t *testing.T) {
+			x := newSite(t, setup{idle: true})
+			ask := append([]string{"Prefer: respond-async"}, fields...)
+			a, b := x.do("GET", "/slow", "", ask...), x.do("GET", "/slow", "", ask...)
+			if a.status != 202 || b.status != 202 || a.header.Get("Location") == b.header.Get("Location") {
+				t.Fatalf("two requests: %d at %q, %d at %q; want two jobs", a.status, a.header.Get("Location"), b.status, b.header.Get("Location"))
+			}
+			if got := x.do("DELETE", a.header.Get("Location"), ""); got.status != http.StatusNoContent {
+				t.Errorf("DELETE = %d %s", got.status, got.body)
+			}
+			if got := x.do("GET", b.header.Get("Location"), ""); got.status != 200 || got.job.State != "queued" {
+				t.Errorf("the other's job = %d %s; want queued", got.status, got.body)
+			}
+			// A login between does not take the job away.
+			if got := x.do("GET", b.header.Get("Location"), "", "Authorization: Bearer x", "Cookie: session=1"); got.status != 200 {
+				t.Errorf("the same client, with credentials now = %d; want 200", got.status)
+			}
+		})
+	}
+}
+
+// H23: with ShareAnonymous safe requests that are alike are one job, which none of
+// its clients can cancel; requests with credentials are not among them.
+func TestH23_SharedJobsOfAnonymousClients(t *testing.T) {
+	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{ShareAnonymous: true}})
+	a, b := x.do("GET", "/slow", "", "Prefer: respond-async"), x.do("GET", "/slow", "", "Prefer: respond-async")
+	if a.header.Get("Location") == "" || a.header.Get("Location") != b.header.Get("Location") {
+		t.Fatalf("two requests are at %q and %q; want one job", a.header.Get("Location"), b.header.Get("Location"))
+	}
+	if got := x.do("DELETE", a.header.Get("Location"), ""); got.status != http.StatusForbidden {
+		t.Errorf("DELETE = %d; want 403", got.status)
+	}
+	seen := map[string]bool{a.header.Get("Location"): true}
+	for range 2 {
+		got := x.do("GET", "/slow", "", "Prefer: respond-async", "Cookie: session=1")
+		if got.status != 202 || seen[got.header.Get("Location")] {
+			t.Errorf("with a cookie: %d at %q; want a job of its own", got.status, got.header.Get("Location"))
+		}
+		seen[got.header.Get("Location")] = true
+	}
+}
+
+// H23: a cookie can name the principal, and then no other cookie matters.
+func TestH23_ACookieNamesThePrincipal(t *testing.T) {
+	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{Principal: []string{"Authorization", "cookie:session"}}})
+	first := x.do("GET", "/slow", "", "Prefer: respond-async", "Cookie: session=1")
+	for _, c := range []struct {
+		cookie string
+		same   bool
+	}{
+		{"session=1", true}, {"theme=dark; session=1", true}, {"session=1; consent=yes", true},
+		{"session=2", false}, {"Session=1", false}, {"theme=dark", false}, {"session=1; session=2", false},
+	} {
+		got := x.do("GET", first.header.Get("Location"), "", "Cookie: "+c.cookie)
+		if (got.status == 200) != c.same || !c.same && got.status != 404 {
+			t.Errorf("with %q the status is %d; want the same client: %t", c.cookie, got.status, c.same)
+		}
+	}
+	if again := x.do("GET", "/slow", "", "Prefer: respond-async", "Cookie: session=1"); again.header.Get("Location") != first.header.Get("Location") {
+		t.Errorf("the same client's request is at %q; want %q", again.header.Get("Location"), first.header.Get("Location"))
+	}
+}
+
+// H23: a request that is sent again with its Idempotency-Key is the same job, though
+// a cookie of another kind has come meanwhile.
+func TestH23_AnotherCookieDoesNotChangeARequest(t *testing.T) {
+	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{Principal: []string{"cookie:session"}}})
+	var at []string
+	for _, cookie := range []string{"session=1", "session=1; consent=yes"} {
+		got := x.do("POST", "/slow", "in", "Prefer: respond-async", "Idempotency-Key: k", "Cookie: "+cookie)
+		if got.status != 202 {
+			t.Fatalf("POST with %s = %d %s", cookie, got.status, got.body)
+		}
+		at = append(at, got.header.Get("Location"))
+	}
+	if at[0] != at[1] {
+		t.Errorf("the jobs are at %q; want one", at)
+	}
+}

@@ -1,0 +1,180 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// KeyErrors is what Source.LoadMany and Source.LoadEntries return, beside what
+// they have loaded, when some keys have failed: each with an error of its own,
+// which has a class of its own. A nil error is none. A key that is in both has
+// failed.
+//
+// KeyErrors may be wrapped, and joined with other errors, in any nesting. Alone
+// it says all there is to say: a key that it does not name, and that has no
+// value, is not found. Joined with another error such a key has failed with that
+// one. If two KeyErrors name one key, a failure outweighs not-found.
+type KeyErrors[K comparable] map[K]error
+
+func (e KeyErrors[K]) Error() string {
+	for key, err := range e {
+		if len(e) == 1 {
+			return fmt.Sprintf("weir: key %v failed: %v", key, err)
+		}
+		return fmt.Sprintf("weir: %d keys failed, among them %v: %v", len(e), key, err)
+	}
+	return "weir: no key failed"
+}
+
+// Unwrap returns the errors, in no order.
+func (e KeyErrors[K]) Unwrap() []error { return slices.Collect(maps.Values(e)) }
+
+// keyed marks KeyErrors of any K.
+func (e KeyErrors[K]) keyed() {}
+
+// A verdict is what the error of a bulk load says about its keys.
+type verdict[K comparable] struct {
+	own  KeyErrors[K] // of the keys that it names
+	rest error        // of a key that it does not name and that has no value
+}
+
+// judge returns what err, which may be nil, says about the keys of a bulk load.
+func judge[K comparable](err error) verdict[K] {
+	if err == nil {
+		return verdict[K]{rest: ErrNotFound}
+	}
+	named, rest, _ := split[K](err)
+	if rest == nil {
+		rest = ErrNotFound
+	}
+	return verdict[K]{named, rest}
+}
+
+// of returns the error of key, nil for none. loaded: the load has brought
+// something for it.
+func (v verdict[K]) of(key K, loaded bool) error {
+	if err := v.own[key]; err != nil {
+		return err
+	}
+	if loaded {
+		return nil
+	}
+	return v.rest
+}
+
+// split takes the errors of single keys out of err, and returns what is left,
+// nil for nothing. It reports whether that is another error than err: where it
+// is not, err stays as it was made.
+//
+// What is left must not match ErrNotFound on account of another key, or a key
+// that has failed is taken for one that does not exist. So of several joined
+// errors those that say not-found are dropped if others say something else.
+func split[K comparable](err error) (named KeyErrors[K], rest error, changed bool) {
+	switch e := err.(type) {
+	case KeyErrors[K]:
+		return e, nil, true
+	case interface{ keyed() }: // of another type of keys: nothing about these
+		return nil, &opaque{err}, true
+	case interface{ Unwrap() []error }:
+		return splitJoined[K](err, e.Unwrap())
+	case interface{ Unwrap() error }:
+		inner := e.Unwrap()
+		if inner == nil {
+			return nil, err, false
+		}
+		named, rest, changed = split[K](inner)
+		switch {
+		case !changed:
+			return nil, err, false
+		case rest == nil:
+			return named, nil, true
+		}
+		return named, &pruned{outer: err, error: rest}, true
+	}
+	return nil, err, false
+}
+
+// splitJoined is split for err, which joins parts.
+func splitJoined[K comparable](err error, parts []error) (named KeyErrors[K], rest error, changed bool) {
+	var missing, failed []error
+	for _, part := range parts {
+		if part == nil {
+			continue
+		}
+		own, left, other := split[K](part)
+		named, changed = named.with(own), changed || other
+		switch {
+		case left == nil:
+		case errors.Is(left, ErrNotFound):
+			missing = append(missing, left)
+		default:
+			failed = append(failed, left)
+		}
+	}
+	if len(failed) == 0 {
+		failed = missing
+	} else {
+		changed = changed || len(missing) > 0
+	}
+	switch {
+	case !changed:
+		return nil, err, false
+	case len(failed) == 0:
+		return named, nil, true
+	}
+	return named, &pruned{outer: err, error: errors.Join(failed...)}, true
+}
+
+// with returns e and more; neither is altered.
+func (e KeyErrors[K]) with(more KeyErrors[K]) KeyErrors[K] {
+	if len(e) == 0 {
+		return more
+	}
+	all := maps.Clone(e)
+	for key, err := range more {
+		switch before := all[key]; {
+		case err == nil:
+		case before == nil, errors.Is(before, ErrNotFound) && !errors.Is(err, ErrNotFound):
+			all[key] = err
+		case errors.Is(before, ErrNotFound) || !errors.Is(err, ErrNotFound):
+			all[key] = errors.Join(before, err)
+		}
+	}
+	return all
+}
+
+// pruned is an error without those of its parts that are about other keys. Of
+// outer, which wraps them all, its own type and identity are left.
+type pruned struct {
+	outer error
+	error // what is left
+}
+
+func (e *pruned) Unwrap() error { return e.error }
+
+func (e *pruned) Is(target error) bool {
+	if target == ErrNotFound {
+		return false // only what is left can say that
+	}
+	if reflect.TypeOf(target).Comparable() && e.outer == target {
+		return true
+	}
+	x, ok := e.outer.(interface{ Is(error) bool })
+	return ok && x.Is(target)
+}
+
+func (e *pruned) As(target any) bool {
+	to := reflect.ValueOf(target).Elem() // errors.As has seen to it that this can be set
+	if reflect.TypeOf(e.outer).AssignableTo(to.Type()) {
+		to.Set(reflect.ValueOf(e.outer))
+		return true
+	}
+	x, ok := e.outer.(interface{ As(any) bool })
+	return ok && x.As(target)
+}
+
+// opaque is an error of which nothing but the text is of use.
+type opaque struct{ error }

@@ -1,0 +1,79 @@
+package limit
+
+import (
+	"context"
+
+	"github.com/weir-go/weir/internal/lend"
+)
+
+// A permit is lent by a second slot, which is not counted in inUse and names the
+// slot that it stands in for. Both permits are released as any other. The lender's
+// comes back to the pool when it was released and nothing runs in its place any
+// more, whichever is last. A loan may be lent in turn.
+
+var _ lend.Pool = (*pool)(nil)
+
+// borrow returns a permit lent by a call that waits for the one which asks with
+// ctx. ctx is not asked unless some call waits for another.
+func (c *pool) borrow(ctx context.Context) (Permit, bool) {
+	if !lend.Any() {
+		return Permit{}, false
+	}
+	p := placeOf(ctx)
+	if p == nil || p.call == nil {
+		return Permit{}, false
+	}
+	id, ok := p.call.Borrow(c)
+	return Permit{from: c, id: id}, ok
+}
+
+// Lend implements lend.Pool.
+func (c *pool) Lend(id uint64, from *lend.Call) (loan uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lendLocked(id, from)
+}
+
+// LendTo implements lend.Pool.
+func (c *pool) LendTo(waiting any, id uint64, from *lend.Call) bool {
+	w := waiting.(*waiter)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !w.queued {
+		return true // it was let in, or has left
+	}
+	loan, ok := c.lendLocked(id, from)
+	if !ok {
+		return false
+	}
+	c.q.remove(w)
+	w.granted, w.loan, w.id = true, true, loan
+	close(w.ready)
+	return true
+}
+
+// lendLocked lends the permit with that id, which from holds. c.mu must be held.
+func (c *pool) lendLocked(id uint64, from *lend.Call) (loan uint64, ok bool) {
+	s := c.atLocked(id)
+	if s == nil || s.lent {
+		return 0, false
+	}
+	s.lent = true
+	i := c.slotLocked() // s may have moved
+	c.slots[i].lender, c.slots[i].from = uint32(id>>32)+1, from
+	return c.idLocked(i), true
+}
+
+// appendHeld appends those permits that p stands for which can be lent: of pools,
+// alone or within an All.
+func (p Permit) appendHeld(held []lend.Held) []lend.Held {
+	switch from := p.from.(type) {
+	case *pool:
+		held = append(held, lend.Held{Pool: from, ID: p.id})
+	case *bundle:
+		for _, part := range from.permits {
+			held = part.appendHeld(held)
+		}
+	}
+	return held
+}

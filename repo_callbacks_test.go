@@ -1,0 +1,60 @@
+package weir_test
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// The hooks of a Source and of the Options that callbacks.go alone may call, each
+// by the selector in front of it. What is read of them (whether one is nil, or to
+// hand it on) may be read anywhere.
+var guardedHooks = map[string]string{
+	"Clone": "src", "Weigh": "src", "BatchScope": "src", "LoadContext": "src", "KeyString": "src",
+	"name":     "names", // which is KeyString
+	"Classify": "o", "Acquire": "Limiter", "Release": "permit",
+	"LoadStart": "Observer", "LoadEnd": "Observer", "Waited": "Observer", "Event": "Observer",
+	"Unmarshal": "Codec",
+}
+
+// F6: every hook is called in callbacks.go, where it is written what becomes of
+// one that panics or exits. A call anywhere else would be one that nobody has
+// thought of.
+func TestRepoHooksAreCalledInOnePlace(t *testing.T) {
+	found := make(map[string]bool)
+	for _, f := range goFiles(t) {
+		if f.module != "." || f.isTest() || strings.Contains(f.path, "/") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of := ""
+			switch x := sel.X.(type) {
+			case *ast.SelectorExpr:
+				of = x.Sel.Name
+			case *ast.Ident:
+				of = x.Name
+			}
+			switch {
+			case of == "" || guardedHooks[sel.Sel.Name] != of:
+			case f.path == "callbacks.go":
+				found[sel.Sel.Name] = true
+			default:
+				t.Errorf("%s calls %s.%s; want that in callbacks.go", f.path, of, sel.Sel.Name)
+			}
+			return true
+		})
+	}
+	for _, hook := range []string{"Clone", "Weigh", "BatchScope", "LoadContext", "name", "Acquire", "Unmarshal"} {
+		if !found[hook] {
+			t.Errorf("callbacks.go does not call %s; is it called by another name?", hook)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package weir_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/plain/plaintest"
+)
+
+// M3: what a source says in its errors cannot hide in a log.
+func TestM3SlogObserverHidesNothing(t *testing.T) {
+	for _, k := range plaintest.Kinds {
+		var b bytes.Buffer
+		o := weir.SlogObserver(slog.New(slog.NewJSONHandler(&b, nil)))
+		o.Event(weir.Event{Kind: weir.EventStaleOnError, Guard: "g" + k.Hidden, Err: errors.New("get redis://:secret@a.test" + k.Hidden)})
+		if found := plaintest.Find(b.String()); found != "" || strings.Contains(b.String(), "secret") || !strings.Contains(b.String(), strings.ReplaceAll(k.Shown, `\`, `\\`)) {
+			t.Errorf("%s: logged %q, found %q; want it escaped, and no password", k.Name, b.String(), found)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package weirhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/internal/slow"
+)
+
+// firstAhead is how much memory is taken for a body before anything of it has
+// come. Then it grows with what has.
+const firstAhead = 1 << 10
+
+// A bodyError is that a request's body could not be read from the client.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "weirhttp: the request's body: " + e.err.Error() }
+
+func (e *bodyError) Unwrap() error { return e.err }
+
+// readable reports whether a request with err has a client that may still read an
+// answer: net/http ends the request's context, as when the client has left, also
+// when the body could not be read.
+func readable(err error) bool {
+	return errors.Is(err, ErrSlowClient) || errors.As(err, new(*bodyError))
+}
+
+// A budget is the memory of bodies that are read ahead. Atomic, as it is one
+// number.
+type budget struct{ used atomic.Int64 }
+
+// take takes n more bytes of at most most, and reports whether there were any.
+func (b *budget) take(n, most int64) bool {
+	if b.used.Add(n) > most {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+// ahead reports whether the body of p's request is read before admission.
+func (p *passage) ahead() bool {
+	n, r := p.r.ContentLength, p.r
+	if n <= 0 || n > p.h.o.Clients.ReadAhead || p.c.q.Expect || p.c.q.Upgrade || r.Body == nil || r.Body == http.NoBody {
+		return false
+	}
+	if _, done := r.Body.(*exchange.ReadBody); done {
+		return false
+	}
+	return !isGRPC(r.Header)
+}
+
+func isGRPC(h http.Header) bool {
+	const grpc = "application/grpc"
+	t := h.Get("Content-Type")
+	return len(t) >= len(grpc) && strings.EqualFold(t[:len(grpc)], grpc)
+}
+
+// readAhead reads the body of r, and returns r with one that waits for nobody. If
+// the memory is used up, it is r with what was read and the rest of its body after
+// that. The memory is taken until giveBack.
+func (p *passage) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
+	body := aheadReader{p: p, src: r.Body, n: int(r.ContentLength)}
+	read, whole, err := body.read()
+	switch {
+	case err == nil:
+	case p.client.Err() != nil:
+		return nil, p.client.Err()
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, err
+	case isTimeout(err), errors.Is(err, io.ErrUnexpectedEOF), ctx.Err() == nil:
+		return nil, &bodyError{err}
+	default:
+		return nil, err
+	}
+	out := *r
+	if whole {
+		p.h.count.readAhead.Add(1)
+		out.Body = exchange.NewReadBody(read)
+		return &out, nil
+	}
+	p.h.count.noMemory.Add(1)
+	out.Body = begunBody{io.MultiReader(bytes.NewReader(read), upload{r.Body, p}), r.Body}
+	return &out, nil
+}
+
+// A begunBody is a body of which a part was read before admission.
+type begunBody struct {
+	io.Reader // the rest by an upload
+	io.Closer
+}
+
+// giveBack returns the memory of the body that was read ahead.
+func (p *passage) giveBack() {
+	p.h.cache.ahead.used.Add(-p.took)
+	p.took = 0
+}
+
+// An aheadReader reads a body of n bytes.
+type aheadReader struct {
+	p   *passage
+	src io.Reader
+	n   int
+	buf []byte
+}
+
+// read returns what was read, and whether that is all: else there was no memory.
+func (a *aheadReader) read() (read []byte, whole bool, err error) {
+	for len(a.buf) < a.n {
+		if len(a.buf) == cap(a.buf) && !a.grow() {
+			return a.buf, false, nil
+		}
+		m, err := a.step(a.buf[len(a.buf):cap(a.buf)])
+		a.buf = a.buf[:len(a.buf)+m]
+		switch {
+		case err == io.EOF && len(a.buf) == a.n:
+			return a.buf, true, nil
+		case err == io.EOF:
+			return nil, false, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, false, err
+		}
+	}
+	var one [1]byte // the end is still to come, and with it the trailers
+	switch m, err := a.step(one[:]); {
+	case m > 0:
+		return nil, false, http.ErrContentLength
+	case err != nil && err != io.EOF:
+		return nil, false, err
+	}
+	return a.buf, true, nil
+}
+
+// step is one Read, for which the client is waited for.
+func (a *aheadReader) step(b []byte) (n int, err error) {
+	for tries := 0; n == 0 && err == nil; tries++ {
+		if tries == 100 {
+			return 0, io.ErrNoProgress
+		}
+		a.p.client.Begin(slow.Up, 0)
+		n, err = a.src.Read(b)
+		a.p.client.End(slow.Up, n)
+	}
+	return n, err
+}
+
+// grow makes room, and reports whether there is the memory for it.
+func (a *aheadReader) grow() bool {
+	size := min(a.n, max(firstAhead, 4*cap(a.buf)))
+	more := int64(size - cap(a.buf))
+	if !a.p.h.cache.ahead.take(more, a.p.h.o.Clients.ReadAheadMemory) {
+		return false
+	}
+	a.p.took += more
+	buf := make([]byte, len(a.buf), size)
+	copy(buf, a.buf)
+	a.buf = buf
+	return true
+}

@@ -1,0 +1,205 @@
+package weirhttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/internal/slow"
+	"github.com/weir-go/weir/limit"
+)
+
+// ErrSlowClient is in the chain of the errors with which requests end whose client
+// sent or read too slowly, see [ClientLimits]. It is 408 if nothing of a response
+// was sent, else the response is broken off.
+var ErrSlowClient = slow.ErrSlow
+
+// ClientLimits bound what slow clients can take from others (H24). The zero value
+// is the defaults. A [Transport] ignores them: its client is the program.
+type ClientLimits struct {
+	// ReadAhead is the size up to which a request body is read before admission,
+	// so that a client that dawdles holds no permit. Only a body with a
+	// Content-Length is, and none of gRPC, with Upgrade, or with Expect (which net/http
+	// hides over HTTP/2). 0 means 64
+	// KiB, negative means none, at most 16 MiB.
+	ReadAhead int64
+	// ReadAheadMemory bounds the bodies that are read ahead, over all Handlers with
+	// the same Cache; memory is taken as the bytes arrive. With none left a request
+	// goes on to admission with what it has, and the rest of its body is read while
+	// it holds a permit, under MinRate and BlockedShare. 0 means 32 MiB, negative
+	// none.
+	ReadAheadMemory int64
+
+	// MinRate is what a client has to move of a body, in bytes a second on average,
+	// while weir waits for it and for nothing else. Event streams, upgrades and gRPC
+	// have no minimum, nor have responses from the store. 0 means 512, negative
+	// means none.
+	MinRate int64
+	// Grace is how long a client may be behind before it is cut. One that was faster
+	// has up to three times that. 0 means 10 s, at most 10 minutes.
+	Grace time.Duration
+
+	// BlockedShare is the share of Options.Limiter's permits that may be held by
+	// calls that wait for their client. Beyond it, while others are queued for a
+	// permit, the slowest clients are cut, down to it; none that moves 128 KiB a
+	// second or more. One permit may always be blocked. 0 means 0.5; 1 means no
+	// bound. It holds for each part of a limit.All that is a Concurrency or an
+	// Adaptive, and for each Handler by itself; routes of a gateway share that of
+	// their upstream.
+	BlockedShare float64
+}
+
+// Defaults and bounds of ClientLimits.
+const (
+	DefaultReadAhead       = 64 << 10
+	DefaultReadAheadMemory = 32 << 20
+	DefaultMinRate         = 512
+	DefaultGrace           = 10 * time.Second
+	DefaultBlockedShare    = 0.5
+	maxReadAhead           = 16 << 20
+	maxGrace               = 10 * time.Minute
+)
+
+// Validate returns all faults of c at once, joined by errors.Join, each an
+// *OptionError, or nil.
+func (c ClientLimits) Validate() error {
+	var faults []error
+	c.check(func(ok bool, field string, value any, bound string) {
+		if !ok {
+			faults = append(faults, &OptionError{field, value, bound})
+		}
+	})
+	return errors.Join(faults...)
+}
+
+func (c ClientLimits) check(check func(ok bool, field string, value any, bound string)) {
+	check(c.ReadAhead <= maxReadAhead, "Clients.ReadAhead", c.ReadAhead, "at most 16 MiB (16777216)")
+	check(c.Grace >= 0 && c.Grace <= maxGrace, "Clients.Grace", c.Grace, "from 0 to 10m")
+	check(c.BlockedShare >= 0 && c.BlockedShare <= 1, "Clients.BlockedShare", c.BlockedShare, "from 0 to 1")
+}
+
+func (c ClientLimits) withDefaults() ClientLimits {
+	c.ReadAhead = cmp.Or(c.ReadAhead, DefaultReadAhead)
+	c.ReadAheadMemory = cmp.Or(c.ReadAheadMemory, DefaultReadAheadMemory)
+	c.MinRate = cmp.Or(c.MinRate, DefaultMinRate)
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.BlockedShare = cmp.Or(c.BlockedShare, DefaultBlockedShare)
+	return c
+}
+
+// noClientLimits are for a Transport.
+var noClientLimits = ClientLimits{ReadAhead: -1, MinRate: -1, BlockedShare: 1}
+
+// terms are what a client has to keep up.
+func (c ClientLimits) terms() slow.Terms { return slow.Terms{MinRate: c.MinRate, Grace: c.Grace} }
+
+// crowdsOf returns a Crowd for each part of l that tells how many permits it has.
+func crowdsOf(l limit.Limiter, share float64) []*slow.Crowd {
+	var crowds []*slow.Crowd
+	for _, part := range limit.Parts(l) {
+		switch part := part.(type) {
+		case slow.Crowded:
+			if c := part.Crowd(); c != nil {
+				crowds = append(crowds, c)
+			}
+		case interface{ Stats() limit.ConcurrencyStats }:
+			crowds = append(crowds, slow.NewCrowd(func() (int, int, int) {
+				s := part.Stats()
+				return s.Limit, s.InUse, s.Queued
+			}, share))
+		case interface{ Stats() limit.AdaptiveStats }:
+			crowds = append(crowds, slow.NewCrowd(func() (int, int, int) {
+				s := part.Stats()
+				return s.Limit, s.InUse, s.Queued
+			}, share))
+		}
+	}
+	return crowds
+}
+
+// press is called before each request for a permit of Options.Limiter.
+func (h *Handler) press() {
+	for _, c := range h.crowds {
+		c.Press()
+	}
+}
+
+// blocked is Stats.Slow.Blocked.
+func (h *Handler) blocked() int {
+	n := 0
+	for _, c := range h.crowds {
+		n = max(n, c.Blocked())
+	}
+	return n
+}
+
+var past = time.Unix(1, 0)
+
+// cutter returns what cuts the client that w answers: cancel ends its call, which
+// may be nil, and reads and writes that wait for it come back.
+func (h *Handler) cutter(w http.ResponseWriter, cancel context.CancelCauseFunc) func(err error, sends, reads bool) {
+	return func(err error, sends, reads bool) {
+		h.countCut(err)
+		if cancel != nil {
+			cancel(err)
+		}
+		conn := http.NewResponseController(w)
+		if sends {
+			_ = conn.SetReadDeadline(past) // without deadlines the client is cut at its next byte
+		}
+		if reads {
+			_ = conn.SetWriteDeadline(past) // as above
+		}
+	}
+}
+
+func (h *Handler) countCut(err error) {
+	switch err { //nolint:errorlint // they are passed on as they are
+	case slow.ErrSending:
+		h.count.cutSending.Add(1)
+	case slow.ErrReading:
+		h.count.cutReading.Add(1)
+	default:
+		h.count.cutBlocked.Add(1)
+	}
+}
+
+// pacedFrom is how much of a shared body a client has taken before its rate is
+// looked at: what is smaller fits into the buffers below us.
+const pacedFrom = 64 << 10
+
+// A pacer writes a shared body to one client of those that follow it. No permit
+// waits for it.
+type pacer struct {
+	c      *call
+	sent   int64
+	client *slow.Client // nil before pacedFrom
+}
+
+func (p *pacer) write(b []byte) error {
+	if p.client == nil {
+		if p.sent += int64(len(b)); p.sent > pacedFrom && p.c.h.o.Clients.MinRate > 0 && !p.c.endless {
+			p.client = new(slow.Client)
+			p.client.Start(p.c.h.o.Clients.terms(), p.c.h.cutter(p.c.w, nil))
+		}
+	}
+	if p.client == nil {
+		_, err := p.c.w.Write(b)
+		return err
+	}
+	p.client.Begin(slow.Down, len(b))
+	n, err := p.c.w.Write(b)
+	p.client.End(slow.Down, n)
+	if cut := p.client.Err(); err != nil && cut != nil {
+		return cut
+	}
+	return err
+}
+
+func (p *pacer) close() {
+	if p.client != nil {
+		p.client.Close()
+	}
+}
