@@ -23,6 +23,38 @@ type instance struct {
 
 	mu    sync.Mutex
 	hooks []string
+
+	// asking is held while the instance changes something. Its pushes wait for
+	// that: if they came before the answer, it would be told what it has done
+	// itself.
+	asking sync.RWMutex
+}
+
+// patient is a Tier whose pushes come after the answer.
+type patient struct {
+	fleet.Tier
+	asking *sync.RWMutex
+}
+
+func (p patient) Watch(namespace string, w fleet.Watcher) (func(), error) {
+	return p.Tier.Watch(namespace, patientWatcher{w, p.asking})
+}
+
+type patientWatcher struct {
+	fleet.Watcher
+	asking *sync.RWMutex
+}
+
+func (w patientWatcher) Changed(name string, fence uint64, removed bool) {
+	w.asking.RLock()
+	defer w.asking.RUnlock()
+	w.Watcher.Changed(name, fence, removed)
+}
+
+func (w patientWatcher) Tagged(tag string, seq uint64) {
+	w.asking.RLock()
+	defer w.asking.RUnlock()
+	w.Watcher.Tagged(tag, seq)
 }
 
 func (in *instance) hook(format string, args ...any) {
@@ -49,7 +81,8 @@ func instances(t *testing.T, n int) []*instance {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	all := make([]*instance, n)
 	for i := range all {
-		in := &instance{t: t, link: fleettest.NewFaults(m)}
+		in := &instance{t: t}
+		in.link = fleettest.NewFaults(patient{m, &in.asking})
 		var err error
 		in.Member, err = member.New(member.Options{
 			Tier: in.link, Namespace: "n", Lease: lease, Keep: time.Hour, Codec: "test",
@@ -119,6 +152,8 @@ func settles(t *testing.T, l *member.Lease, o fleet.Outcome, want bool) {
 
 func (in *instance) writes(w fleet.Write) uint64 {
 	in.t.Helper()
+	in.asking.Lock()
+	defer in.asking.Unlock()
 	fence, err := in.Write(in.t.Context(), "k", w)
 	if err != nil {
 		in.t.Fatalf("Write = %v; want nil", err)
@@ -128,6 +163,8 @@ func (in *instance) writes(w fleet.Write) uint64 {
 
 func (in *instance) invalidates(tags ...string) {
 	in.t.Helper()
+	in.asking.Lock()
+	defer in.asking.Unlock()
 	if err := in.InvalidateTags(in.t.Context(), tags...); err != nil {
 		in.t.Fatalf("InvalidateTags = %v; want nil", err)
 	}
