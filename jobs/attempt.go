@@ -145,6 +145,13 @@ func (a *attempt) settle(ctx context.Context, data []byte, err error, took time.
 		// now, which needs it if its worker dies.
 		a.w.tell(Event{Kind: Dropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: took, Err: cause})
 		return
+	case errors.As(err, new(*notBegunError)) && !errors.Is(cause, ErrTimeout):
+		after := time.Duration(0)
+		if a.w.stopping.Err() == nil {
+			after = a.delay(err)
+		}
+		a.handBack(after)
+		return
 	case err != nil && errors.Is(cause, ErrStopping) && !errors.As(err, new(*permanentError)) && a.w.queue.o.MaxAttempts > 1:
 		a.handBack(0)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -353,6 +354,21 @@ func TestJ18AStopWithoutTimeHandsBack(t *testing.T) {
 	if j := log.all()[0]; j.Attempt != 2 || j.Fence <= first {
 		t.Errorf("handed back, it is attempt %d with fence %d, after %d; want 2 and a higher fence", j.Attempt, j.Fence, first)
 	}
+}
+
+// A handler that has not begun hands its job back, also where there may be one
+// attempt only.
+func TestJ18AHandlerThatHasNotBegunHandsBack(t *testing.T) {
+	r := contract(t)
+	q := r.queue(jobs.QueueOptions{MaxAttempts: 1, RetryInitial: 10 * time.Millisecond})
+	var calls atomic.Int32
+	r.work(q, jobs.WorkerOptions{}, func(_ context.Context, j *stringJob) (string, error) {
+		if calls.Add(1) < 3 {
+			return "", jobs.NotBegun(errors.New("no room"))
+		}
+		return j.Input, nil
+	})
+	r.wantResult(r.submit(q, "a", jobs.SubmitOptions{}), "a")
 }
 
 // A handler that does not end when it is told to has its job taken from it all the

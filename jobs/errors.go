@@ -108,6 +108,22 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
+// NotBegun returns err as one of a handler that has not begun with its job: the
+// job is handed back, and the attempt does not count, also where there may be
+// only one. A Worker that is told to stop makes the job free at once, otherwise it
+// waits as after a failure. It unwraps to err. NotBegun(nil) is nil.
+func NotBegun(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notBegunError{err}
+}
+
+type notBegunError struct{ err error }
+
+func (e *notBegunError) Error() string { return e.err.Error() }
+func (e *notBegunError) Unwrap() error { return e.err }
+
 // RetryIn returns err as one after which the next attempt is to wait for d, in
 // place of QueueOptions.Backoff. It unwraps to err. RetryIn(nil, d) is nil.
 func RetryIn(err error, d time.Duration) error {

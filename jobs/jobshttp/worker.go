@@ -28,18 +28,26 @@ const (
 )
 
 // Workers have the handler of a Route answer the requests in its queues.
-type Workers struct{ all []*jobs.Worker }
+type Workers struct {
+	all      []*jobs.Worker
+	stopping context.Context // ends with stop
+	stop     context.CancelFunc
+}
 
 // Work starts workers, in this program or in one of their own: Concurrency of o
 // is for each of the two queues, and for each of those of a former name.
 func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
-	once := rt.attempt
-	if rt.o.UnsafeAttempts == 1 {
-		once = rt.attemptOnce
-	}
 	w := &Workers{}
+	w.stopping, w.stop = context.WithCancel(context.Background())
+	often := func(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
+		return rt.attempt(ctx, w.stopping, job)
+	}
+	once := often
+	if rt.o.UnsafeAttempts == 1 {
+		once = atMostOnce(often)
+	}
 	for _, p := range rt.pairs() {
-		err := w.add(p.often, rt.attempt, o)
+		err := w.add(p.often, often, o)
 		if err == nil {
 			err = w.add(p.once, once, o)
 		}
@@ -64,8 +72,10 @@ func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.Worker
 
 // Stop takes no more jobs and waits for those that run, until ctx ends; then
 // their calls are cancelled, and the jobs are handed back. A request that must
-// not be sent twice fails instead. It returns nil if all have finished.
+// not be sent twice fails instead. What one of our own limits has refused is
+// handed back at once. It returns nil if all have finished.
 func (w *Workers) Stop(ctx context.Context) error {
+	w.stop()
 	errs := make([]error, len(w.all))
 	var wg sync.WaitGroup
 	for i, one := range w.all {
@@ -92,14 +102,16 @@ func (w *Workers) Stats() jobs.WorkerStats {
 	return sum
 }
 
-// attemptOnce is attempt for what must not happen twice: where the worker has to
-// stop in the middle, the job is not handed back.
-func (rt *Route) attemptOnce(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
-	p, err := rt.attempt(ctx, job)
-	if errors.As(err, new(*interruptedError)) && errors.Is(err, jobs.ErrStopping) {
-		return p, jobs.Permanent(errStopped)
+// atMostOnce is for what must not happen twice: where the worker has to stop in
+// the middle, the job is not handed back.
+func atMostOnce(attempt jobs.Handler[Request, Response]) jobs.Handler[Request, Response] {
+	return func(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
+		p, err := attempt(ctx, job)
+		if errors.As(err, new(*interruptedError)) && errors.Is(err, jobs.ErrStopping) {
+			return p, jobs.Permanent(errStopped)
+		}
+		return p, err
 	}
-	return p, err
 }
 
 // An interruptedError is the end of an attempt's context in the middle of a call.
@@ -109,8 +121,9 @@ func (e *interruptedError) Error() string { return e.cause.Error() }
 func (e *interruptedError) Unwrap() error { return e.cause }
 
 // attempt has the handler answer the job's request. What our own limits refuse
-// has not begun, so it is tried again as long as the attempt lasts.
-func (rt *Route) attempt(ctx context.Context, job *jobs.Job[Request]) (Response, error) {
+// has not begun, so it is tried again as long as the attempt lasts and the worker
+// is not stopping.
+func (rt *Route) attempt(ctx, stopping context.Context, job *jobs.Job[Request]) (Response, error) {
 	header := job.Input.Header.Clone()
 	if header == nil {
 		header = http.Header{}
@@ -129,8 +142,8 @@ func (rt *Route) attempt(ctx context.Context, job *jobs.Job[Request]) (Response,
 		}
 		p, receipt, err := record(rt.next, r, rt.o.MaxResult)
 		if receipt.Outcome == weirhttp.OutcomeRefused {
-			if err := pause(ctx, min(retryAfter(p.Header, time.Second), mostRefused)); err != nil {
-				return Response{}, err
+			if err := pause(ctx, stopping, min(retryAfter(p.Header, time.Second), mostRefused)); err != nil {
+				return Response{}, jobs.NotBegun(err)
 			}
 			continue
 		}
@@ -176,12 +189,14 @@ func retryAfter(h http.Header, missing time.Duration) time.Duration {
 
 // pause waits for d and up to a fifth more, so that those who were refused
 // together do not come back together.
-func pause(ctx context.Context, d time.Duration) error {
+func pause(ctx, stopping context.Context, d time.Duration) error {
 	t := time.NewTimer(d + rand.N(d/5+1))
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
+	case <-stopping.Done():
+		return jobs.ErrStopping
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,6 +196,44 @@ func TestH23_WorkersHandBack(t *testing.T) {
 	x.works()
 	if s := x.over(safe.job.ID); s.job.State != "done" {
 		t.Errorf("the safe request: %s; want done by the next worker", s.body)
+	}
+}
+
+// What our own limits refuse has not begun, so a worker that stops does not wait
+// for it, and the next one may run it, also if it must not happen twice.
+func TestH23_WorkersHandBackWhatALimitHasRefused(t *testing.T) {
+	for _, method := range []string{"GET", "POST"} {
+		t.Run(method, func(t *testing.T) {
+			var open atomic.Bool
+			asked := make(chan struct{}, 100)
+			o := newOrigin(t)
+			x := newSite(t, setup{idle: true, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if open.Load() {
+					o.ServeHTTP(w, r)
+					return
+				}
+				w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused})
+				w.Header().Set("Retry-After", "3600")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				asked <- struct{}{}
+			})})
+			w, err := x.route.Work(jobs.WorkerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			job := x.async(method, "/", "")
+			<-asked
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := w.Stop(ctx); err != nil {
+				t.Errorf("Stop = %v; want nil, as nothing has begun", err)
+			}
+			open.Store(true)
+			x.works()
+			if s := x.over(job.job.ID); s.job.State != "done" {
+				t.Errorf("status = %s; want done by the next worker", s.body)
+			}
+		})
 	}
 }
 
