@@ -189,9 +189,17 @@ func absolute(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// inJSON says what is wrong with a body in words of JSON, not of Go.
-func inJSON(err error) error {
+// inJSON says what is wrong with a body for v in words of JSON, not of Go.
+func inJSON(err error, v any) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown { // it has no type of its own
+		var names []string
+		for f := range reflect.TypeOf(v).Elem().Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+		return fmt.Errorf("%s is no field; there are %s", field, strings.Join(names, ", "))
+	}
 	if !ok {
 		return err
 	}
@@ -223,7 +231,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status = http.StatusRequestEntityTooLarge
 		}
-		fail(w, status, "the body: %v", inJSON(err))
+		fail(w, status, "the body: %v", inJSON(err, v))
 		return false
 	}
 	return true

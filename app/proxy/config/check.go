@@ -212,19 +212,23 @@ func (d *decoder) checkRoutes(c *Config) {
 			d.wrong("routes", "", "is missing: with several upstreams routes have to say what goes where", "")
 		}
 	}
-	first, matches := map[string]int{}, map[string]int{}
+	first := map[string]int{}
 	for i := range c.Routes {
 		r := &c.Routes[i]
 		path := fmt.Sprintf("routes[%d]", i)
 		d.unique(first, path, "routes", r.Name, i)
 		d.checkRoute(c, r, path)
-		match := fmt.Sprint(r.Hosts, r.Path, r.Methods)
-		if j, taken := matches[match]; taken {
+		if j := slices.IndexFunc(c.Routes[:i], func(before Route) bool { return before.covers(*r) }); j >= 0 {
 			d.warn(c, path, "", fmt.Sprintf("matches what routes[%d] matches, and gets nothing", j))
-		} else {
-			matches[match] = i
 		}
 	}
+}
+
+// covers reports whether a route takes all that a later one is for.
+func (r Route) covers(later Route) bool {
+	spellings := []string{"sent", "normalized", "caseless"} // each takes what the one before takes
+	return r.Path == later.Path && slices.Equal(r.Hosts, later.Hosts) && slices.Equal(r.Methods, later.Methods) &&
+		slices.Index(spellings, r.Match) >= slices.Index(spellings, later.Match)
 }
 
 func (d *decoder) checkRoute(c *Config, r *Route, path string) {

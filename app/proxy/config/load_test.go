@@ -211,6 +211,9 @@ listen: [{address: ":1", tls: {cert: ../server.pem, key: ../server.key}}]
 routes:
   - {name: a}
   - {name: b}
+  - {name: c, path_match: normalized}
+  - {name: d, path_match: normalized}
+  - {name: e}
 `)
 	if faults != nil {
 		t.Fatalf("faults: %s", faults.Text())
@@ -218,7 +221,9 @@ routes:
 	want := strings.ReplaceAll(`weir.yaml:2:21: admin.token_file: "DIR/good.token" can be read by every user of the machine; chmod 600 would end that
 weir.yaml:2:21: admin.token_file: "DIR/good.token" has no effect without admin.address
 weir.yaml:3:58: listen[0].tls.key: "DIR/server.key" can be read by every user of the machine; chmod 600 would end that
-weir.yaml:6:5: routes[1]: matches what routes[0] matches, and gets nothing`, "DIR", dir)
+weir.yaml:6:5: routes[1]: matches what routes[0] matches, and gets nothing
+weir.yaml:8:5: routes[3]: matches what routes[2] matches, and gets nothing
+weir.yaml:9:5: routes[4]: matches what routes[0] matches, and gets nothing`, "DIR", dir)
 	if got := c.Warnings.Error(); got != want {
 		t.Errorf("Warnings =\n%s\nwant\n%s", got, want)
 	}
