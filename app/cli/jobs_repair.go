@@ -94,7 +94,7 @@ const missingShown = 20
 // writeRepair writes a report for people.
 func writeRepair(w io.Writer, r *embedded.Report) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "namespace\tjobs\tmissing\tlast\twas\tnext")
+	fmt.Fprintln(t, "namespace\tjobs\tmissing\tlast message\tlast recorded\tcontinues at")
 	for _, s := range r.Streams {
 		next := "-"
 		if s.Next > 0 {
@@ -114,7 +114,7 @@ func writeRepair(w io.Writer, r *embedded.Report) error {
 				fmt.Fprintf(w, "and %d more: see --json\n", len(s.Missing)-i)
 				break
 			}
-			fmt.Fprintf(w, "%s of %s in queue %s is missing, written %s\n", m.What, plain.Line(m.ID), plain.Line(m.Queue), m.Since.UTC().Format(time.DateTime))
+			fmt.Fprintf(w, "%s of %s in queue %s is missing, written %s UTC\n", m.What, plain.Line(m.ID), plain.Line(m.Queue), m.Since.UTC().Format(time.DateTime))
 		}
 	}
 	switch {
