@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weir-go/weir/app/cli"
@@ -327,10 +328,10 @@ func TestJobsWatchSurvivesAPause(t *testing.T) {
 	m.grind(t)
 	// The proxy is away for its second answer, also where the client asks again by
 	// itself.
-	asked := 0
+	var asked atomic.Int32
 	h := admin.New(nil, admin.Options{Jobs: m.store, Logger: slog.New(slog.DiscardHandler)})
 	flaky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked == 2 || asked == 3 {
+		if n := asked.Add(1); n == 2 || n == 3 {
 			panic(http.ErrAbortHandler)
 		}
 		h.ServeHTTP(w, r)

@@ -133,6 +133,19 @@ func (m *mill) grind(t *testing.T) {
 	m.submit(t, m.reports, "queued", jobs.SubmitOptions{}, jobs.Queued)
 	m.submit(t, m.mail, "running", jobs.SubmitOptions{}, jobs.Running)
 	m.until(t, m.mail.Job(m.id["running"]), func(s jobs.Status) bool { return s.Progress != nil })
+	// A job is over before its item has left the queue.
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for settled := false; !settled; {
+		all, err := m.store.Queues(ctx)
+		check(t, err)
+		settled = slices.Contains(all, jobs.QueueStatus{Queue: "mail", Taken: 2, Dead: 1})
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("the queues are %+v; want 2 taken and 1 dead in mail", all)
+		}
+	}
 }
 
 // state is that of a job now.
