@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,53 @@ func (o *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 const lastsASecond = "max-age=1, stale-if-error=86400"
+
+// A nosy client does something the moment it has a head.
+type nosy struct {
+	http.ResponseWriter
+	then func()
+}
+
+func (c *nosy) WriteHeader(status int) {
+	c.ResponseWriter.WriteHeader(status)
+	if then := c.then; then != nil {
+		c.then = nil
+		then()
+	}
+}
+
+// Who has the head of a stale answer may ask again, and does not reach the origin.
+func TestH26_FailuresAreRememberedBeforeTheStaleAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if calls.Add(1) == 1 {
+				w.Header().Set("Cache-Control", lastsASecond)
+				return
+			}
+			w.WriteHeader(503)
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Second) // it is still failing
+		}), weirhttp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(then func()) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(&nosy{w, then}, httptest.NewRequest("GET", "http://shop.test/x", nil))
+			if w.Code != 200 {
+				t.Errorf("got %d; want what is stored", w.Code)
+			}
+		}
+		ask(nil)
+		time.Sleep(2 * time.Second)
+		ask(func() { ask(nil) })
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls; want 2: at first, and the one that failed", n)
+		}
+		time.Sleep(time.Second)
+	})
+}
 
 // A failing origin is not asked again by each request that gets the stale answer,
 // whichever way the call is made, but after waits that double up to the cap, and
