@@ -2,6 +2,7 @@ package forward
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -79,10 +80,9 @@ func isAuthority(text string) bool {
 			return false
 		}
 		port = strings.TrimPrefix(port, ":")
-		for i := range len(host) {
-			if c := host[i]; c != ':' && !inName[c] {
-				return false
-			}
+		// No zone: it means something only where the client is (RFC 6874, section 4).
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.Is6() || ip.Zone() != "" {
+			return false
 		}
 	} else {
 		host, port, _ = strings.Cut(text, ":")
