@@ -169,7 +169,7 @@ func (c *call) answer(err error) {
 	}
 	if errors.Is(err, errAborted) {
 		c.report(o)
-		breakOff(c.w, c.r)
+		exchange.Break(c.w, c.r)
 	}
 	c.setStatus(o)
 	c.report(o)

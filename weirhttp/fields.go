@@ -2,7 +2,6 @@ package weirhttp
 
 import (
 	"hash/maphash"
-	"net"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -143,33 +142,6 @@ func copyTrailers(w http.ResponseWriter, head, trailers http.Header) {
 		}
 		dst[k] = v
 	}
-}
-
-// breakOff ends an answer so that its client sees that it is not whole (H5): the
-// connection, or the stream, is reset. It does not return.
-func breakOff(w http.ResponseWriter, r *http.Request) {
-	if !r.ProtoAtLeast(1, 1) { // the end of the connection is the end of the body: FIN would lie
-		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-			abort(conn)
-		}
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// abort closes conn with RST.
-func abort(conn net.Conn) {
-	below := conn
-	for {
-		t, ok := below.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		below = t.NetConn()
-	}
-	if t, ok := below.(*net.TCPConn); ok {
-		_ = t.SetLinger(0)
-	}
-	_ = conn.Close()
 }
 
 // target returns path and query of r as they are forwarded: as the client wrote

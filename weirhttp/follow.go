@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/stream"
 )
 
@@ -252,5 +253,5 @@ func (c *call) noAnswer(err error) {
 func (c *call) broken(err error) {
 	c.receipt.Err = err
 	c.report(c.receipt.Outcome)
-	breakOff(c.w, c.r)
+	exchange.Break(c.w, c.r)
 }

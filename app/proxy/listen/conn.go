@@ -102,11 +102,12 @@ func (c *progressConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// reset makes the close of the connection a reset (RST).
-func (c *progressConn) reset() {
+// SetLinger is that of the TCP connection.
+func (c *progressConn) SetLinger(seconds int) error {
 	if t := c.tcp(); t != nil {
-		_ = t.SetLinger(0) // it fails on a connection that is gone already
+		return t.SetLinger(seconds)
 	}
+	return errors.ErrUnsupported
 }
 
 // tcp is the TCP connection below, nil if there is none.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/exchange"
 )
 
 // connKey is the context key of a request's *progressConn.
@@ -62,7 +64,7 @@ func pace(next http.Handler, body, write time.Duration) http.Handler {
 // with a reset (H5).
 func breakOff(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*progressConn); ok {
-		c.reset()
+		exchange.Reset(c)
 	}
 }
 

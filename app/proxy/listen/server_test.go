@@ -20,6 +20,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +30,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"github.com/weir-go/weir/app/proxy/listen"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -120,21 +122,46 @@ func TestH19_ProxyProtocolFromTrustedPeersOnly(t *testing.T) {
 }
 
 // A broken answer to HTTP/1.0 ends with a reset, since its end would be the end
-// of the body.
+// of the body. An end of TLS that came first would be one in good order, too.
 func TestH5_BrokenAnswerToOldClientIsReset(t *testing.T) {
-	s := serve(t, listen.Config{}, listen.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	half := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "half")
 		w.(http.Flusher).Flush()
 		if r.URL.Path == "/broken" {
 			panic(http.ErrAbortHandler)
 		}
-	})})
-	for path, want := range map[string]error{"/broken": syscall.ECONNRESET, "/whole": nil} {
-		c := dial(t, s)
-		io.WriteString(c, "GET "+path+" HTTP/1.0\r\n\r\n")
-		if _, err := io.ReadAll(c); !errors.Is(err, want) {
-			t.Errorf("%s ended with %v; want %v", path, err, want)
-		}
+	})
+	cached, err := weirhttp.New(half, weirhttp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]http.Handler{"a handler": half, "the cache": cached} {
+		t.Run(name, func(t *testing.T) {
+			slots := listen.NewSlots(10)
+			for _, secure := range []bool{false, true} {
+				config := listen.Config{}
+				if secure {
+					config.TLS = certified(t)
+				}
+				s := serve(t, config, listen.Options{Slots: slots, Handler: h})
+				for path, want := range map[string]error{"/broken": syscall.ECONNRESET, "/whole": nil} {
+					c := dial(t, s)
+					if secure {
+						c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+					}
+					io.WriteString(c, "GET "+path+" HTTP/1.0\r\nHost: h\r\n\r\n")
+					if _, err := io.ReadAll(c); !errors.Is(err, want) {
+						t.Errorf("%s, with TLS %v, ended with %v; want %v", path, secure, err, want)
+					}
+					c.Close()
+				}
+			}
+			for end := time.Now().Add(10 * time.Second); slots.Taken() > 0; runtime.Gosched() {
+				if time.Now().After(end) {
+					t.Fatalf("%d slots are taken; want none", slots.Taken())
+				}
+			}
+		})
 	}
 }
 

@@ -337,7 +337,7 @@ func (x *relay) abort() {
 	if x.sink != nil {
 		panic(http.ErrAbortHandler)
 	}
-	Break(x.w, x.r)
+	exchange.Break(x.w, x.r)
 }
 
 // finish sees to what is left of the client's body. The answer is on its way by
