@@ -144,6 +144,8 @@ const (
 	// fetchWait is how long the server keeps a request open, in the mean. A Worker
 	// without jobs asks that often, and takes that long to stop.
 	fetchWait = time.Second
+	// gatherWait bounds how far apart requests that end together come back.
+	gatherWait = 5 * time.Millisecond
 	// afterTrouble is how long a Worker leaves a server that did not answer.
 	afterTrouble = 200 * time.Millisecond
 )
@@ -157,6 +159,7 @@ func (w *Worker) pull() {
 			return
 		case <-w.slots:
 		}
+		w.gather()
 		n := 1
 		for more := true; more && n < maxFetch; {
 			select {
@@ -205,6 +208,18 @@ func (w *Worker) rest() time.Duration {
 		w.round = now.Add(fetchWait/2 + rand.N(fetchWait))
 	}
 	return w.round.Sub(now)
+}
+
+// gather waits, where the open requests end now, for the slots of all of them:
+// they come back a moment apart, and each would go into a request of its own, for
+// good.
+func (w *Worker) gather() {
+	w.mu.Lock()
+	d := time.Until(w.round.Add(gatherWait))
+	w.mu.Unlock()
+	if 0 < d && d < 2*gatherWait {
+		time.Sleep(d)
+	}
 }
 
 func (w *Worker) free(n int) {
