@@ -14,16 +14,26 @@ import (
 type seat[K comparable, V any] struct {
 	flight *inflight.Flight[K, outcome[V]]
 	taken  bool
-	member admit.Member // of the flight's crowd
+	// member is the call in the flight's crowd; nil where nobody asks for it. Apart
+	// from the call, which stays on its goroutine's stack.
+	member *admit.Member
+}
+
+// end ends what the call lends.
+func (s *seat[K, V]) end() {
+	s.taken = false
+	if s.member != nil {
+		s.member.Edge.End()
+	}
 }
 
 // sitLocked notes that the call is on f. The table's lock must be held.
 func (c *call[K, V]) sitLocked(f *inflight.Flight[K, outcome[V]]) {
 	c.seat = seat[K, V]{flight: f, taken: true}
-	m := &c.seat.member
-	m.Demand, m.Edge = c.demand, lend.Between(c.within, &f.Load().Call)
-	if m.Edge != nil || c.g.o.Limiter != nil {
-		f.Value.crowd.Add(m)
+	edge := lend.Between(c.within, &f.Load().Call)
+	if edge != nil || c.g.o.Limiter != nil {
+		c.seat.member = &admit.Member{Demand: c.demand, Edge: edge}
+		f.Value.crowd.Add(c.seat.member)
 	}
 }
 
@@ -35,11 +45,10 @@ func (c *call[K, V]) leave() bool {
 		return false
 	}
 	g, f := c.g, c.seat.flight
-	c.seat.taken = false
-	c.seat.member.Edge.End()
+	c.seat.end()
 	g.flights.Lock()
 	left, lost := f.LeaveLocked(g.o.AbandonGrace)
-	if left && lost == nil && f.Value.crowd.Remove(&c.seat.member) {
+	if m := c.seat.member; left && lost == nil && m != nil && f.Value.crowd.Remove(m) {
 		if l := f.Load(); l.Queue != nil {
 			l.Queue.Leave(int8(g.demandLocked(l).Priority))
 		}
@@ -60,7 +69,6 @@ func (c *call[K, V]) settle() error {
 		return context.Cause(c.ctx)
 	}
 	<-f.Load().Done() // final, so it is closed or about to be
-	c.seat.taken = false
-	c.seat.member.Edge.End()
+	c.seat.end()
 	return nil
 }
