@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/adapter/weirredis"
 	"github.com/weir-go/weir/adapter/weirredis/internal/redistest"
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/fleet/fleettest"
 )
 
 // Behind Sentinels the master is found, tracked, and followed when it moves.
@@ -42,4 +44,64 @@ func TestSentinel(t *testing.T) {
 	if n := len(trackers(replica)); n != 1 {
 		t.Errorf("%d connections track the new master; want one", n)
 	}
+}
+
+// A watched pair is a master and its replica, with a Sentinel.
+type watchedPair struct {
+	master, replica, sentinel *redistest.Server
+	spent                     bool // it has failed over
+}
+
+func startWatchedPair(t *testing.T) *watchedPair {
+	t.Helper()
+	path := redistest.Redis(t)
+	w := &watchedPair{master: redistest.Start(t, path)}
+	host, port, _ := net.SplitHostPort(w.master.Addr)
+	w.replica = redistest.Start(t, path, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	w.sentinel = redistest.StartSentinel(t, path, "main", w.master, 1)
+	return w
+}
+
+// failover kills the master, and waits until the replica is one: the Sentinel names it
+// then.
+func (w *watchedPair) failover(t *testing.T) {
+	t.Helper()
+	w.spent = true
+	w.master.Kill()
+	_, port, _ := net.SplitHostPort(w.replica.Addr)
+	eventually(t, "the Sentinel to name the replica", func() bool {
+		m := w.sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+		addr, err := m.AsStrSlice()
+		return err == nil && len(addr) == 2 && addr[1] == port
+	})
+}
+
+func TestFleetBehindSentinels(t *testing.T) {
+	var w *watchedPair
+	all := t // a pair serves several rows
+	fleettest.Run(t, func(t *testing.T) fleettest.Fixture {
+		if w == nil || w.spent {
+			w = startWatchedPair(all)
+		}
+		w := w
+		return fleettest.Fixture{
+			Instance: func() fleet.Tier {
+				return instance(t, func(o *weirredis.Options) {
+					o.Addresses, o.Sentinel = []string{w.sentinel.Addr}, &weirredis.Sentinel{MasterSet: "main"}
+				})
+			},
+			Failover: func() { w.failover(t) },
+			FailoverLosing: func(lost func()) {
+				w.replica.Do("CONFIG", "SET", "masterauth", "none-of-its")
+				w.master.Do("CLIENT", "KILL", "TYPE", "replica")
+				lost()
+				w.failover(t)
+			},
+			StepClock: func(d time.Duration) { stepClock(t, []*redistest.Server{w.master}, d) },
+			Evict:     func() { evict([]*redistest.Server{w.master}) },
+			Deadline:  deadline, Slack: deadline, Lease: slow * time.Second, Recovery: patience,
+			Must:   []string{"MasterFailsOver", "FailoverLosesWrites", "EngineClockBack", "EngineClockAhead", "Eviction"},
+			Report: report(t, "sentinel"),
+		}
+	})
 }

@@ -129,12 +129,16 @@ func raceCore(ctx context.Context) (string, error) {
 	return "", err
 }
 
+// raceTimeout is how long the tests of one package may take with the race detector,
+// which makes those that wait for real engines three times as long.
+const raceTimeout = "30m"
+
 func raceAll(ctx context.Context) (string, error) {
 	if note := needCompiler(ctx); note != "" {
 		return note, nil
 	}
 	os.Setenv("CGO_ENABLED", "1")
-	return "", goAll(ctx, "test", "-race")
+	return "", goAll(ctx, "test", "-race", "-timeout", raceTimeout)
 }
 
 // needCompiler returns a note if the race detector lacks a C compiler and we
