@@ -278,13 +278,22 @@ func (s *Server) Calls() map[string]int {
 // before it is used, which has not been seen.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close() // it was only asked for its port
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
+
+// givenPorts are those of this process: the system may name one again before the
+// server that it was for listens there.
+var givenPorts sync.Map
 
 // StartSentinel starts a Sentinel that watches a master under a name, and
 // returns when it knows of the replicas.
