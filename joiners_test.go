@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// F1: who waits for a load allocates nothing: a thousand callers of one key cost
-// what one does.
+// F1: waiting for a load allocates nothing, so a thousand callers of one key cost no
+// more than one.
 func TestF1JoinersAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

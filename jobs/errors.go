@@ -108,10 +108,10 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// NotBegun returns err as one of a handler that has not begun with its job: the
-// job is handed back, and the attempt does not count, also where there may be
-// only one. A Worker that is told to stop makes the job free at once, otherwise it
-// waits as after a failure. It unwraps to err. NotBegun(nil) is nil.
+// NotBegun wraps the error of a handler that has not started its work. The job is
+// handed back and the attempt does not count, even if only one is allowed. If the
+// Worker is stopping, other Workers can take the job at once; otherwise it waits as
+// after a failure. The result unwraps to err. NotBegun(nil) is nil.
 func NotBegun(err error) error {
 	if err == nil {
 		return nil

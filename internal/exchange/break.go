@@ -19,8 +19,8 @@ func Break(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// Reset closes conn with a RST. The connection at the bottom goes first: what is
-// above it would say goodbye, as TLS does, and that is an end in good order.
+// Reset closes conn with a RST. It closes the socket before the layers above it,
+// because TLS would send a close_notify alert, which is an orderly end.
 func Reset(conn net.Conn) {
 	for below := conn; ; {
 		if tcp, ok := below.(interface{ SetLinger(seconds int) error }); ok {
