@@ -17,9 +17,9 @@ func (c *call[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]]) error {
 		return err
 	}
 	f.JoinLocked()
-	c.sitLocked(f)
-	if g.places != nil {
-		g.places.GrantLocked() // if it was a refresh, somebody waits for it now
+	c.attachLocked(f)
+	if g.batches != nil {
+		g.batches.GrantLocked() // if it was a refresh, somebody waits for it now
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (q queued) Leave(rest int8) { q.at.Leave(limit.Priority(rest)) }
 func (c *call[K, V]) turnedAway(refusal error) {
 	c.counts(&c.g.count.turnedAway)
 	c.g.count.refusals.Add(1)
-	c.g.event(EventRefused, c.key, refusal)
+	c.g.event(c.ctx, EventRefused, c.key, refusal)
 }
 
 // admit waits for a permit. It reports false, with err set, if there is none.
@@ -137,10 +137,10 @@ func (r *run[K, V]) refused(asked admit.Demand, refusal error) bool {
 	l.End(nil)
 	if alone {
 		g.count.refreshesSkipped.Add(1)
-		g.event(EventRefreshSkipped, l.Flights()[0].Key, refusal)
+		g.event(l, EventRefreshSkipped, l.Flights()[0].Key, refusal)
 	} else {
 		g.count.refusals.Add(1)
-		g.event(EventRefused, l.Flights()[0].Key, refusal)
+		g.event(l, EventRefused, l.Flights()[0].Key, refusal)
 	}
 	return true
 }

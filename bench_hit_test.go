@@ -22,7 +22,7 @@ var hitRows = []struct {
 
 // settings is o with what a hit usually has to look at.
 func settings(o weir.Options) weir.Options {
-	o.TTL, o.RefreshAhead, o.StaleWhileRevalidate, o.StaleIfError = time.Hour, 0.8, time.Hour, time.Hour
+	o.TTL, o.RefreshAhead, o.StaleWhileRevalidate, o.StaleIfError = time.Hour, 0.2, time.Hour, time.Hour
 	return o
 }
 

@@ -29,7 +29,7 @@ func BenchmarkHitTrigger(b *testing.B) {
 		draw bool
 	}{
 		{"off", weir.Options{TTL: time.Hour}, false},
-		{"window", weir.Options{TTL: time.Hour, RefreshAhead: 0.8}, false},
+		{"window", weir.Options{TTL: time.Hour, RefreshAhead: 0.2}, false},
 		{"xfetch/outside", weir.Options{TTL: time.Hour, RefreshBeta: 1}, false},
 		{"xfetch/inside", weir.Options{TTL: time.Hour, RefreshBeta: inside}, false},
 		{"xfetch/everyhit", weir.Options{TTL: time.Hour}, true},

@@ -65,15 +65,15 @@ func (r *run[K, V]) keys(held []*entry[V]) (keys []K, prev []Previous[V]) {
 // by memory, or else by the fleet.
 func (r *run[K, V]) held(i int) *entry[V] {
 	e := r.g.lookup(r.l.Flights()[i].Key)
-	if e == nil && len(r.parts) > 0 {
-		e = r.parts[i].prior
+	if e == nil && len(r.lookups) > 0 {
+		e = r.lookups[i].prior
 	}
 	return e
 }
 
 // previous returns what the function receives about e, which may be nil.
 func (r *run[K, V]) previous(e *entry[V]) Previous[V] {
-	p := e.previous(r.g.now())
+	p := e.previous(r.g.clock())
 	if p.OK {
 		p.Value = r.g.clone(p.Value)
 	}

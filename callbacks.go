@@ -21,10 +21,10 @@ import (
 //     permit's release, or of BatchScope for a background refresh is ignored. All
 //     of them are counted. If they exit instead, the goroutine ends, a load's
 //     only after its callers have their answer.
-//   - A Tier that panics or exits is unavailable: see package member.
+//   - A Tier that panics or exits is unavailable: see package fleetclient.
 //
 // Nothing can stop runtime.Goexit, so nothing may rely on the code after a hook.
-// Whatever is taken before one (a seat on a flight, a permit, a lease, an
+// Whatever is taken before one (a joiner's place on a flight, a permit, a lease, an
 // election, a count) is given back by a deferred call.
 
 // clone returns the caller's own copy of a shared value.
@@ -42,12 +42,12 @@ func (g *Guard[K, V]) batchScope(key K) any { return g.src.BatchScope(key) }
 func (g *Guard[K, V]) weigh(key K, v V) uint32 { return g.src.Weigh(key, v) }
 
 // nameOf is the name of key in the fleet, of which there must be one.
-func (g *Guard[K, V]) nameOf(key K) string { return g.team.names.name(key) }
+func (g *Guard[K, V]) nameOf(key K) string { return g.fleet.names.name(key) }
 
 // decode is Fleet.Codec's Unmarshal. Data at which it panics cannot be decoded.
 func (g *Guard[K, V]) decode(data []byte, v *V) error {
 	err := errPanicked
-	survive(&g.count.panics, func() { err = g.team.o.Codec.Unmarshal(data, v) })
+	survive(&g.count.panics, func() { err = g.fleet.o.Codec.Unmarshal(data, v) })
 	return err
 }
 
@@ -95,11 +95,17 @@ func (g *Guard[K, V]) observe(fn func(Observer)) {
 	}
 }
 
-// event reports an Event. It comes last: it may not return.
-func (g *Guard[K, V]) event(kind EventKind, key K, err error) {
+// event reports an Event about key. It comes last: it may not return.
+func (g *Guard[K, V]) event(ctx context.Context, kind EventKind, key K, err error) {
 	if g.o.Observer != nil {
-		g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Key: key, Err: err}) })
+		g.report(ctx, Event{Kind: kind, Key: key, Err: err})
 	}
+}
+
+// report reports e, of which the Guard is filled in. It comes last, as event.
+func (g *Guard[K, V]) report(ctx context.Context, e Event) {
+	e.Guard = g.o.Name
+	g.observe(func(o Observer) { o.Event(ctx, e) })
 }
 
 // survive calls fn, and recovers from its panic. It counts that in n, and a

@@ -53,7 +53,7 @@ func (s *stage) arm(name string, fault func()) {
 // load is the source: a key with a b fails, one with an h brings a heavy value.
 func (s *stage) load(ctx context.Context, key string) (int, error) {
 	select {
-	case <-time.After(10 * ms):
+	case <-time.After(50 * ms):
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -88,7 +88,7 @@ func (o stagedObserver) LoadStart(ctx context.Context, _ weir.LoadInfo) context.
 }
 func (o stagedObserver) LoadEnd(context.Context, weir.LoadInfo, weir.LoadEnd) { o.at("LoadEnd") }
 func (o stagedObserver) Waited(context.Context, weir.Wait)                    { o.at("Waited") }
-func (o stagedObserver) Event(weir.Event)                                     { o.at("Event") }
+func (o stagedObserver) Event(context.Context, weir.Event)                    { o.at("Event") }
 
 type stagedTier struct {
 	*stage
@@ -164,7 +164,29 @@ var entryPoints = map[string]func(context.Context, *weir.Guard[string, int]){
 	"Get that joins":               func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "taken") },
 	"GetResult of a missing value": func(ctx context.Context, g *weir.Guard[string, int]) { g.GetResult(ctx, "absent") },
 	"Refresh":                      func(ctx context.Context, g *weir.Guard[string, int]) { g.Refresh(ctx, "fresh") },
-	"Set":                          func(ctx context.Context, g *weir.Guard[string, int]) { g.Set(ctx, "taken", -1) },
+	"GetWith": func(ctx context.Context, g *weir.Guard[string, int]) {
+		g.GetWith(ctx, "stale", weir.Policy{NoStale: true, Priority: limit.High})
+	},
+	"GetWith of a failing value": func(ctx context.Context, g *weir.Guard[string, int]) {
+		g.GetWith(ctx, "bad", weir.Policy{Bypass: true, SoftTimeout: ms})
+	},
+	"RefreshMany": func(ctx context.Context, g *weir.Guard[string, int]) {
+		g.RefreshMany(ctx, []string{"absent", "fresh", "taken", "absent2"})
+	},
+	"GetManySeq": func(ctx context.Context, g *weir.Guard[string, int]) {
+		for range g.GetManySeq(ctx, []string{"absent", "stale", "taken", "fresh", "absent2"}) {
+		}
+	},
+	"GetManySeq that breaks off": func(ctx context.Context, g *weir.Guard[string, int]) {
+		for range g.GetManySeq(ctx, []string{"fresh", "absent", "taken"}) {
+			break
+		}
+	},
+	"SetMany": func(ctx context.Context, g *weir.Guard[string, int]) {
+		g.SetMany(ctx, map[string]int{"taken": -1, "absent": -2})
+	},
+	"SetNotFound": func(ctx context.Context, g *weir.Guard[string, int]) { g.SetNotFound(ctx, "taken") },
+	"Set":         func(ctx context.Context, g *weir.Guard[string, int]) { g.Set(ctx, "taken", -1) },
 	"Set of a value that is too big": func(ctx context.Context, g *weir.Guard[string, int]) {
 		g.SetEntry(ctx, "absent", weir.Entry[int]{Weight: 1 << 30})
 	},
@@ -172,7 +194,7 @@ var entryPoints = map[string]func(context.Context, *weir.Guard[string, int]){
 	"Invalidate":                func(ctx context.Context, g *weir.Guard[string, int]) { g.Invalidate(ctx, "stale", "taken") },
 	"Expire":                    func(ctx context.Context, g *weir.Guard[string, int]) { g.Expire(ctx, "stale", "taken") },
 	"InvalidateTags":            func(ctx context.Context, g *weir.Guard[string, int]) { g.InvalidateTags(ctx, "tag") },
-	"Clear":                     func(ctx context.Context, g *weir.Guard[string, int]) { g.Clear(ctx) },
+	"InvalidateAll":             func(ctx context.Context, g *weir.Guard[string, int]) { g.InvalidateAll(ctx) },
 	"refresh in the background": func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "stale") },
 	"refreshes in the background": func(ctx context.Context, g *weir.Guard[string, int]) {
 		g.GetMany(ctx, []string{"stale", "fresh", "due", "stale2"})
@@ -233,7 +255,7 @@ func newStage(t *testing.T, shape string, inFleet bool) *stage {
 	if inFleet {
 		s.tier = fleet.NewMemory(fleet.MemoryOptions{})
 		o.LoadTimeout = time.Hour
-		o.Fleet = weir.Fleet{Tier: stagedTier{s, s.tier}, Codec: stagedCodec{stage: s}, Lease: 20 * ms, Cooling: weir.Backoff{Initial: weir.None}}
+		o.Fleet = weir.Fleet{Config: fleet.Config{Tier: stagedTier{s, s.tier}, Lease: fleet.MinLease, Cooling: -1}, Codec: stagedCodec{stage: s}}
 	}
 	if s.g, err = weir.NewFrom(src, o); err != nil {
 		t.Fatal(err)
@@ -307,7 +329,7 @@ func (s *stage) healthy() {
 			break
 		}
 		a, err := s.tier.Acquire(ctx, fleet.Key{Namespace: "stage", Name: key}, fleet.Ask{Lease: ms, NewerThan: fleet.AnyFence, Cooled: true})
-		if err != nil || a.Grant != fleet.Granted {
+		if err != nil || a.Grant != fleet.GrantLease {
 			s.Errorf("the lease of %q: %v, %v; want it to be free", key, a.Grant, err)
 		}
 	}
@@ -332,7 +354,7 @@ func (s *stage) healthy() {
 }
 
 // F6, B2, E9: whatever callback panics or exits, wherever it is called, and on
-// whatever goroutine, nothing that was taken stays taken: no seat, permit, lease,
+// whatever goroutine, nothing that was taken stays taken: no joiner, permit, lease,
 // election, count or goroutine. All other callers get an answer, the next call is
 // as good as ever, and Close returns.
 func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
@@ -458,9 +480,9 @@ func TestE9CloseErrorCountsLoadsThatAreTold(t *testing.T) {
 	})
 }
 
-// F6: what is shared out by a bulk load is not lost with one caller: its seats are
+// F6: what is shared out by a bulk load is not lost with one caller: its joiners are
 // given back though nobody comes for the answers.
-func TestF6CloneThatPanicsInGetManyLeavesNoSeat(t *testing.T) {
+func TestF6CloneThatPanicsInGetManyLeavesNoJoiner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, "single", false)
 		if _, err := s.g.Get(t.Context(), "fresh"); err != nil {

@@ -21,7 +21,7 @@ const (
 	ClassPermanent
 	// ClassOverload says that the source, or what stands before it, is full.
 	ClassOverload
-	// ClassCanceled says that the load was cancelled. It is never remembered.
+	// ClassCanceled says that the load was canceled. It is never remembered.
 	ClassCanceled
 )
 

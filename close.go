@@ -37,13 +37,13 @@ func (g *Guard[K, V]) Close(ctx context.Context) error {
 	return &CloseError{Running: g.flights.RunningLocked(), Reporting: g.telling, Cause: context.Cause(ctx)}
 }
 
-// leaveFleet waits until the leases of loads that were cancelled are given up,
+// leaveFleet waits until the leases of loads that were canceled are given up,
 // which takes no longer than the Tier's deadline.
 func (g *Guard[K, V]) leaveFleet(ctx context.Context) error {
-	if g.team == nil {
+	if g.fleet == nil {
 		return nil
 	}
-	return g.team.Close(ctx)
+	return g.fleet.Close(ctx)
 }
 
 // idleLocked notes that the Guard is closed and nothing of it runs any more.

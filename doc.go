@@ -18,7 +18,7 @@ option.
 A value passes four instants, counted from the end of its load:
 
 	until                          a Get returns
-	RefreshAhead·TTL               the value
+	TTL - RefreshAhead·TTL         the value
 	TTL                            the value, and starts a refresh in the background
 	TTL + StaleWhileRevalidate     the stale value, and starts a refresh in the background
 	TTL + StaleIfError             what it loads, or the stale value if the load fails,
@@ -46,7 +46,7 @@ LoadEntries does the same for several keys in one call.
 A load belongs to no caller. It runs on a goroutine of its own, with the values
 of the first caller's context and neither its deadline nor its cancellation.
 Every caller waits on its own context and leaves when that ends, whatever the
-load does. When the last one has left, the load's context is cancelled with
+load does. When the last one has left, the load's context is canceled with
 [ErrAbandoned] as the cause; Options.AbandonGrace lets it go on.
 
 The load's context ends at LoadTimeout, 30 seconds by default. Callers then get
@@ -61,7 +61,7 @@ as [ErrGoexit]. The process lives.
 # After a write
 
 [Guard.Invalidate] removes a key, [Guard.InvalidateTags] all entries with a tag,
-[Guard.Clear] everything. [Guard.Set] puts a value in place. [Guard.Expire] ends
+[Guard.InvalidateAll] everything. [Guard.Set] puts a value in place. [Guard.Expire] ends
 freshness and leaves the stale windows. All of them beat loads that are running:
 a load that began before brings nothing back into memory. Callers who waited for
 it get its value, marked Superseded in their [Result]; callers who come
@@ -69,12 +69,19 @@ afterwards get a newer one.
 
 They hold for this Guard, so for one process.
 
+# A caller with other needs
+
+[Guard.GetWith] takes a [Policy] for one call: the greatest age of the value, only
+what is cached, nothing stale, another soft timeout or priority. [Guard.Refresh]
+loads whatever memory holds.
+
 # Many keys
 
 [Guard.GetMany] answers from memory what it can, joins the loads that are
 running, and loads the rest in one call of Source.LoadMany or LoadEntries. It
 returns one
-[Result] for each key, with its own error. With Options.Batch the single misses
+[Result] for each key, with its own error; [Guard.GetManySeq] yields them in the
+order asked. With Options.Batch the single misses
 of many callers are gathered into such calls too. For writes, package
 [github.com/weir-go/weir/batch] does that.
 

@@ -17,7 +17,7 @@ var triggers = []struct {
 	o    weir.Options
 }{
 	{"none", weir.Options{}},
-	{"window", weir.Options{RefreshAhead: 0.9, RefreshJitter: 0.1}},
+	{"window", weir.Options{RefreshAhead: 0.1, RefreshJitter: 0.1}},
 	{"beta 0.5", weir.Options{RefreshBeta: 0.5}},
 	{"beta 1", weir.Options{RefreshBeta: 1}},
 	{"beta 2", weir.Options{RefreshBeta: 2}},
@@ -109,7 +109,7 @@ func reachOf(o weir.Options, rate float64, delta time.Duration) time.Duration {
 	case o.RefreshBeta > 0:
 		return xfetchReach(rate, delta.Seconds()*o.RefreshBeta)
 	case o.RefreshAhead > 0:
-		return time.Duration((1 - o.RefreshAhead + o.RefreshJitter) * float64(ttlOfTraffic))
+		return time.Duration((o.RefreshAhead + o.RefreshJitter) * float64(ttlOfTraffic))
 	}
 	return 0
 }
@@ -139,7 +139,7 @@ func (f *free) expiry(processes int) (loads int) {
 	ttl := ttlOfTraffic.Seconds()
 	windows, busy := make([]float64, processes+1), make([]bool, processes+1)
 	for i := range windows {
-		windows[i] = ttl * (f.o.RefreshAhead - f.o.RefreshJitter*f.rnd.Float64() - 1)
+		windows[i] = -ttl * (f.o.RefreshAhead + f.o.RefreshJitter*f.rnd.Float64())
 	}
 	end := math.Inf(1)
 	for at := -reachOf(f.o, f.rate, time.Duration(f.delta*1e9)).Seconds(); ; {

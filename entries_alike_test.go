@@ -217,7 +217,7 @@ func TestE5EntriesAreAlikeHoweverLoaded(t *testing.T) {
 					}
 					var other guard // in the fleet
 					if with.shares {
-						o.Fleet = Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{}), MemoryCap: 24 * time.Hour}
+						o.Fleet = Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{}), MemoryCap: 24 * time.Hour}}
 						other = Must(NewFrom(src, o))
 						defer other.Close(t.Context())
 					}

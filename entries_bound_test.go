@@ -277,7 +277,7 @@ func TestE1ExtremeTTLs(t *testing.T) {
 func TestE1EndlessDurations(t *testing.T) {
 	const century, endless = 100 * 365 * 24 * time.Hour, math.MaxInt64
 	o := weir.Options{
-		TTL: endless, RefreshAhead: 0.999, StaleWhileRevalidate: endless, StaleIfError: endless,
+		TTL: endless, RefreshAhead: 1e-3, StaleWhileRevalidate: endless, StaleIfError: endless,
 		NegativeTTL: endless, RefreshRetry: endless, LoadTimeout: endless, SoftTimeout: endless, AbandonGrace: endless,
 		FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: endless, Max: endless}},
 		MaxEntries:  math.MaxInt, MaxRefreshes: math.MaxInt, MaxStuck: math.MaxInt,
@@ -305,7 +305,7 @@ func TestE1EndlessDurations(t *testing.T) {
 }
 
 // Without RefreshAhead, a failed Refresh does not make hits start some: that
-// freshness is endless is no sign that one is in the air.
+// freshness is endless is no sign that one is in flight.
 func TestE1EndlessTTLIsNotRefreshed(t *testing.T) {
 	play(t, weir.Options{TTL: math.MaxInt64}, func(s *scene) {
 		s.prime("k")

@@ -279,7 +279,7 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 		for key, r := range g.GetMany(ctx, []string{"k", "other"}) {
 			own("GetMany "+key, r.Value)
 		}
-		own("Refresh", g.Refresh(ctx, "k").Value)
+		own("Refresh", g.RefreshResult(ctx, "k").Value)
 		until(85 * sec)
 		fail = errDry
 		get("refresh ahead", weir.StateFresh)
@@ -297,7 +297,7 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 		fail = nil
 		done := make(chan *mutable)
 		for range 3 {
-			go func() { done <- g.Refresh(ctx, "k").Value }()
+			go func() { done <- g.RefreshResult(ctx, "k").Value }()
 		}
 		for range 3 {
 			own("joiner", <-done)

@@ -312,7 +312,7 @@ func TestE2DrawsGoOnAfterAFailedRefresh(t *testing.T) {
 		s.set(0, errDry)
 		s.until(55 * sec)
 		for _, key := range keys { // fails, and pauses each key to 56 s
-			if r := s.g.Refresh(s.Context(), key); !errors.Is(r.Err, errDry) {
+			if r := s.g.RefreshResult(s.Context(), key); !errors.Is(r.Err, errDry) {
 				s.Fatalf("Refresh = %v; want %v", r.Err, errDry)
 			}
 		}

@@ -261,7 +261,7 @@ func TestE4MemoWithStaleIfError(t *testing.T) {
 		s.want(s.get("k"), failure(errDry))
 		s.wantLoads(3)
 		s.set(0, nil) // Refresh asks the source whatever the memo says
-		if r := s.g.Refresh(s.Context(), "k"); r.Err != nil {
+		if r := s.g.RefreshResult(s.Context(), "k"); r.Err != nil {
 			s.Errorf("Refresh = %v; want nil", r.Err)
 		}
 		s.want(s.get("k"), fresh(4, 0))

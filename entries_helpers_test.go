@@ -165,15 +165,27 @@ func (s *scene) wantAt(a *reply, at time.Duration, want weir.Result[int]) {
 	s.want(a.Result, want)
 }
 
-// want compares all of a Result; errors by errors.Is.
+// want compares a Result without its FreshFor, which fresh answers alone have;
+// errors by errors.Is.
 func (s *scene) want(got, want weir.Result[int]) {
 	s.Helper()
 	same := errors.Is(got.Err, want.Err) && (got.Err == nil) == (want.Err == nil) &&
 		errors.Is(got.Cause, want.Cause) && (got.Cause == nil) == (want.Cause == nil)
-	g, w := got, want
+	if f := got.FreshFor; f != 0 && (got.Superseded || got.State != weir.StateFresh && got.State != weir.StateNegative && got.State != weir.StateLoaded) {
+		s.Errorf("at %v: FreshFor = %v in %+v; want 0", s.now(), f, got)
+	}
+	g, w := plain(got), want
 	g.Err, g.Cause, w.Err, w.Cause = nil, nil, nil, nil
 	if !same || g != w {
 		s.Errorf("at %v: Get = %+v; want %+v", s.now(), got, want)
+	}
+}
+
+// plain is r without what not every answer has.
+func plain(r weir.Result[int]) weir.Result[int] {
+	return weir.Result[int]{
+		Value: r.Value, Err: r.Err, State: r.State, Source: r.Source, Age: r.Age,
+		Joined: r.Joined, Superseded: r.Superseded, Cause: r.Cause,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // 82 s, 102 s, 152 s and 502 s.
 var fourInstants = weir.Options{
 	TTL:                  100 * sec,
-	RefreshAhead:         0.8,
+	RefreshAhead:         0.2,
 	RefreshJitter:        -1,
 	StaleWhileRevalidate: 50 * sec,
 	StaleIfError:         400 * sec,
@@ -252,7 +252,7 @@ func TestE2RefreshAheadJitterBounds(t *testing.T) {
 		{0.3, 50 * sec, 80 * sec},
 		{-1, 80 * sec, 80 * sec},
 	} {
-		o := weir.Options{TTL: 100 * sec, RefreshAhead: 0.8, RefreshJitter: row.jitter, MaxRefreshes: 1000}
+		o := weir.Options{TTL: 100 * sec, RefreshAhead: 0.2, RefreshJitter: row.jitter, MaxRefreshes: 1000}
 		play(t, o, func(s *scene) {
 			const n, step = 200, 100 * time.Millisecond
 			keys := springKeys(n)
@@ -397,7 +397,7 @@ func TestE3FailedRefreshNeverRenews(t *testing.T) {
 		for _, at := range []time.Duration{80 * sec, 99 * sec, 120 * sec, 149 * sec} {
 			s.until(at)
 			s.get("k")
-			if r := s.g.Refresh(s.Context(), "k"); !errors.Is(r.Err, errDry) {
+			if r := s.g.RefreshResult(s.Context(), "k"); !errors.Is(r.Err, errDry) {
 				s.Errorf("Refresh = %v; want %v", r.Err, errDry)
 			}
 		}

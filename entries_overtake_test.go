@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,7 +38,8 @@ var writes = []struct {
 	}, false},
 	{"Invalidate", func(s *scene) error { return s.g.Invalidate(s.Context(), "j", "k") }, false},
 	{"Expire", func(s *scene) error { return s.g.Expire(s.Context(), "j", "k") }, false},
-	{"Clear", func(s *scene) error { return s.g.Clear(s.Context()) }, false},
+	{"InvalidateAll", func(s *scene) error { return s.g.InvalidateAll(s.Context()) }, false},
+	{"ExpireAll", func(s *scene) error { return s.g.ExpireAll(s.Context()) }, false},
 }
 
 func TestE6WritesBeatALoadInFlight(t *testing.T) {
@@ -110,7 +112,7 @@ func TestE6WritesBeatABackgroundRefresh(t *testing.T) {
 						s.until(130 * sec)
 						s.want(s.get("k"), fresh(77, 15*sec))
 						s.wantLoads(2)
-					case w.name == "Expire": // which keeps the stale window, and lets go of the refresh
+					case strings.HasPrefix(w.name, "Expire"): // which keeps the stale window, and lets go of the refresh
 						s.want(s.get("k"), stale(1, 115*sec))
 						s.wantLoads(3)
 						s.until(121 * sec)
@@ -147,7 +149,7 @@ func TestE6ExpireLetsTheNextRefreshStart(t *testing.T) {
 
 func TestE6InvalidateLeavesNothingStale(t *testing.T) {
 	for _, w := range writes {
-		if w.sets || w.name == "Expire" {
+		if w.sets || strings.HasPrefix(w.name, "Expire") {
 			continue
 		}
 		play(t, fourInstants, func(s *scene) {
@@ -196,29 +198,34 @@ func TestE6ExpireKeepsTheWindowsAndNeverProlongs(t *testing.T) {
 		{120 * sec, 0, 150 * sec, 500 * sec},
 		{300 * sec, 0, 0, 500 * sec},
 	} {
-		play(t, o, func(s *scene) {
-			s.prime("k")
-			s.set(0, errDry)
-			for _, at := range []time.Duration{row.expired, row.again} {
-				if at > 0 {
-					s.until(at)
-					if err := s.g.Expire(s.Context(), "k"); err != nil {
-						s.Error(err)
+		for _, expire := range []func(*scene) error{
+			func(s *scene) error { return s.g.Expire(s.Context(), "k") },
+			func(s *scene) error { return s.g.ExpireAll(s.Context()) },
+		} {
+			play(t, o, func(s *scene) {
+				s.prime("k")
+				s.set(0, errDry)
+				for _, at := range []time.Duration{row.expired, row.again} {
+					if at > 0 {
+						s.until(at)
+						if err := expire(s); err != nil {
+							s.Error(err)
+						}
 					}
 				}
-			}
-			if row.staleUntil > 0 {
-				s.want(s.get("k"), stale(1, s.now()))
-				s.until(row.staleUntil - 1)
-				s.want(s.get("k"), stale(1, row.staleUntil-1))
-				s.until(row.staleUntil)
-			}
-			s.want(s.get("k"), staleOnError(1, s.now(), errDry))
-			s.until(row.errEnd - 1)
-			s.want(s.get("k"), staleOnError(1, row.errEnd-1, errDry))
-			s.until(row.errEnd)
-			s.want(s.get("k"), failure(errDry))
-		})
+				if row.staleUntil > 0 {
+					s.want(s.get("k"), stale(1, s.now()))
+					s.until(row.staleUntil - 1)
+					s.want(s.get("k"), stale(1, row.staleUntil-1))
+					s.until(row.staleUntil)
+				}
+				s.want(s.get("k"), staleOnError(1, s.now(), errDry))
+				s.until(row.errEnd - 1)
+				s.want(s.get("k"), staleOnError(1, row.errEnd-1, errDry))
+				s.until(row.errEnd)
+				s.want(s.get("k"), failure(errDry))
+			})
+		}
 	}
 }
 
@@ -441,7 +448,7 @@ func TestE6TagsThenAWriteDuringALoad(t *testing.T) {
 				s.g.InvalidateTags(s.Context(), "a")
 				between := s.ask("k")
 				refresh := make(chan weir.Result[int], 1)
-				go func() { refresh <- s.g.Refresh(s.Context(), "k") }()
+				go func() { refresh <- s.g.RefreshResult(s.Context(), "k") }()
 				s.until(4 * sec)
 				if err := w.do(s); err != nil {
 					s.Fatal(err)
@@ -579,7 +586,7 @@ func TestE6TagsAreBounded(t *testing.T) {
 	g.Get(ctx, -1)
 }
 
-// Nothing is served after Clear that was there before, even if loads fail, and
+// Nothing is served after InvalidateAll that was there before, even if loads fail, and
 // entries expire, at the same time.
 func TestE6ClearBeatsWhatCopiesEntries(t *testing.T) {
 	const n = 2000
@@ -608,10 +615,10 @@ func TestE6ClearBeatsWhatCopiesEntries(t *testing.T) {
 				}
 			})
 		}
-		g.Clear(ctx)
+		g.InvalidateAll(ctx)
 		for k := range n {
 			if r, ok := g.Peek(k); ok {
-				t.Errorf("round %d: Peek(%d) = %+v after Clear; want nothing", round, k, r)
+				t.Errorf("round %d: Peek(%d) = %+v after InvalidateAll; want nothing", round, k, r)
 			}
 		}
 		close(stop)
@@ -630,7 +637,7 @@ func TestE6KeysThatAreNoKeys(t *testing.T) {
 		"Set":        g.Set(ctx, nan, 1),
 		"Invalidate": g.Invalidate(ctx, 1, nan),
 		"Expire":     g.Expire(ctx, 1, nan),
-		"Refresh":    g.Refresh(ctx, nan).Err,
+		"Refresh":    g.RefreshResult(ctx, nan).Err,
 		"GetResult":  g.GetResult(ctx, nan).Err,
 	} {
 		if err != weir.ErrKey {

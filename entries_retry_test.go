@@ -15,7 +15,7 @@ import (
 // E2, E4: a hot key that the source does not have is refreshed ahead as others
 // are: nobody waits when its NegativeTTL ends.
 func TestE2NegativeAnswersAreRefreshedAhead(t *testing.T) {
-	o := weir.Options{NegativeTTL: 10 * sec, RefreshAhead: 0.8, RefreshJitter: -1}
+	o := weir.Options{NegativeTTL: 10 * sec, RefreshAhead: 0.2, RefreshJitter: -1}
 	play(t, o, func(s *scene) {
 		s.set(sec, weir.ErrNotFound)
 		s.get("k") // until 1s
@@ -77,7 +77,7 @@ func TestFleetNegativeAnswersAreRefreshedAhead(t *testing.T) {
 	inFleet(t, func(s *site) {
 		s.takes = 0
 		s.fail(weir.ErrNotFound)
-		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL, o.RefreshAhead, o.RefreshJitter = 10*sec, 0.8, -1 })
+		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL, o.RefreshAhead, o.RefreshJitter = 10*sec, 0.2, -1 })
 		for _, g := range gs {
 			g.Get(s.Context(), "k")
 		}
@@ -210,7 +210,7 @@ func TestE4NotFoundOfAnotherGuard(t *testing.T) {
 		"GetMany": func(ctx context.Context, g guard) error {
 			return errors.Join(errors.New("user"), g.GetMany(ctx, []string{"a"})["a"].Err)
 		},
-		"Refresh": func(ctx context.Context, g guard) error { return wrap(g.Refresh(ctx, "a").Err) },
+		"Refresh": func(ctx context.Context, g guard) error { return wrap(g.RefreshResult(ctx, "a").Err) },
 		"a child": func(ctx context.Context, g guard) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()

@@ -53,7 +53,7 @@ func TestE1CallerWithADeadlineIsServedStaleBeforeIt(t *testing.T) {
 	}
 }
 
-// E1, F2: a caller that has no stale value, or was cancelled, or has no deadline, waits or
+// E1, F2: a caller that has no stale value, or was canceled, or has no deadline, waits or
 // leaves as ever.
 func TestE1DeadlineWithoutAStaleValue(t *testing.T) {
 	o := weir.Options{TTL: 10 * sec, StaleIfError: time.Minute, LoadTimeout: time.Hour}
@@ -61,8 +61,8 @@ func TestE1DeadlineWithoutAStaleValue(t *testing.T) {
 		s.prime("k")
 		s.set(10*sec, nil)
 		s.until(20 * sec)
-		cancelled, cancel := context.WithTimeoutCause(s.Context(), 10*sec, errDry)
-		left := s.askWith(cancelled, "k")
+		canceled, cancel := context.WithTimeoutCause(s.Context(), 10*sec, errDry)
+		left := s.askWith(canceled, "k")
 		patient := s.ask("k") // it has no deadline
 		short, end := context.WithTimeoutCause(s.Context(), 2*sec, errDry)
 		defer end()
@@ -91,7 +91,7 @@ func TestE1DeadlineOfRefreshAndAfterInvalidate(t *testing.T) {
 		s.until(20 * sec)
 		ctx, cancel := context.WithTimeoutCause(s.Context(), 2*sec, errDry)
 		defer cancel()
-		if r := s.g.Refresh(ctx, "k"); r.Err != errDry || s.now() != 22*sec {
+		if r := s.g.RefreshResult(ctx, "k"); r.Err != errDry || s.now() != 22*sec {
 			s.Errorf("Refresh = %+v at %v; want its own cause at 22s", r, s.now())
 		}
 		next, cancel2 := context.WithTimeoutCause(s.Context(), 2*sec, errDry)

@@ -3,6 +3,7 @@ package weir
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -13,7 +14,7 @@ type instant = int64
 
 const (
 	longAgo  instant = math.MinInt64
-	farAhead instant = math.MaxInt64 // as refreshFrom: a refresh is in the air
+	farAhead instant = math.MaxInt64 // as refreshFrom: a refresh is in flight
 	horizon  instant = farAhead / 2  // where freshness ends at the latest, in 146 years, so that the stale windows keep their lengths
 )
 
@@ -93,6 +94,13 @@ func (e *entry[V]) outdated() bool {
 	return false
 }
 
+// overtakenLocked reports whether one of the entry's tags was invalidated, or has
+// expired, after its load began: it may not be stored. The table's lock must be
+// held.
+func (e *entry[V]) overtakenLocked() bool {
+	return e.outdated() || e.extra != nil && slices.ContainsFunc(e.extra.tags, func(t *tag) bool { return t.expired > e.extra.seq })
+}
+
 // servesOnError reports whether e may stand in for a failed load.
 func (e *entry[V]) servesOnError(now instant) bool {
 	return e != nil && e.kind == kindValue && now < e.errorUntil
@@ -140,8 +148,8 @@ func refreshFrom[V any](o *Options, e *entry[V]) instant {
 	case o.RefreshBeta > 0:
 		return e.drawFrom(o.RefreshBeta)
 	case o.RefreshAhead > 0:
-		share := o.RefreshAhead - o.RefreshJitter*rand.Float64()
-		return min(e.freshUntil, later(e.loadedAt, time.Duration(float64(e.freshUntil-e.loadedAt)*share)))
+		share := o.RefreshAhead + o.RefreshJitter*rand.Float64() // at most 1
+		return e.freshUntil - instant(float64(e.freshUntil-e.loadedAt)*share)
 	}
 	return e.freshUntil
 }

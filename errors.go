@@ -30,11 +30,16 @@ var (
 	// unmodified value although it was given no previous one.
 	ErrNotModified = errors.New("weir: not modified, but there is no previous value")
 
-	// ErrNotStored is returned by Set and SetEntry when nothing was stored: the
-	// value has no TTL and no stale window, it is heavier than Options.MaxWeight,
-	// or its Entry says NoStore. What memory had for the key is gone, and a load
+	// ErrNotStored is returned by Set, SetMany, SetEntry and SetNotFound when
+	// nothing was stored: the value has no TTL and no stale window, or the
+	// not-found no NegativeTTL, it is heavier than Options.MaxWeight, or its Entry
+	// says NoStore. What memory had for the key is gone, and a load
 	// that was running has been overtaken, as with any Set.
 	ErrNotStored = errors.New("weir: not stored")
+
+	// ErrNotCached is returned to a call whose Policy is OnlyCached, if memory has
+	// nothing that may be served.
+	ErrNotCached = errors.New("weir: not cached")
 
 	// ErrTag is returned by InvalidateTags of a Guard in a fleet for an empty tag.
 	ErrTag = errors.New("weir: a tag is empty")
@@ -43,7 +48,7 @@ var (
 	// the fleet's lease was lost and Fleet.CancelLost is set.
 	ErrLeaseLost = errors.New("weir: the fleet's lease was lost")
 
-	// ErrAbandoned is the cause with which a load is cancelled when its last
+	// ErrAbandoned is the cause with which a load is canceled when its last
 	// caller has left. No caller receives it.
 	ErrAbandoned = flight.ErrAbandoned
 

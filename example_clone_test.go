@@ -13,19 +13,19 @@ import (
 // callers that change what they get.
 func Example_clone() {
 	ctx := context.Background()
-	load := func(ctx context.Context, team string) ([]string, error) {
+	load := func(ctx context.Context, project string) ([]string, error) {
 		return []string{"Grace", "Ada"}, nil
 	}
-	teams := weir.Must(weir.NewFrom(weir.Source[string, []string]{
+	projects := weir.Must(weir.NewFrom(weir.Source[string, []string]{
 		Load:  load,
 		Clone: slices.Clone[[]string],
 	}, weir.Options{TTL: time.Minute}))
-	defer teams.Close(ctx)
+	defer projects.Close(ctx)
 
-	sorted, _ := teams.Get(ctx, "compilers")
+	sorted, _ := projects.Get(ctx, "compilers")
 	slices.Sort(sorted)
 
-	other, _ := teams.Get(ctx, "compilers")
+	other, _ := projects.Get(ctx, "compilers")
 	fmt.Println(sorted, other)
 	// Output: [Ada Grace] [Grace Ada]
 }

@@ -19,15 +19,16 @@ func Example_refreshAhead() {
 		return fmt.Sprintf("v%d", version.Add(1)), nil
 	}
 	pages := weir.Must(weir.New(load, weir.Options{
-		TTL:          time.Hour,
-		RefreshAhead: 1e-6, // 3.6 ms into the hour, not to keep you waiting; 0.8 is usual
+		TTL:                  10 * time.Millisecond, // short, not to keep you waiting
+		RefreshAhead:         0.2,                   // in the last fifth of it
+		StaleWhileRevalidate: time.Hour,             // for a reader who comes later than that
 	}))
 	defer pages.Close(ctx)
 
 	page, _ := pages.Get(ctx, "home")
 	fmt.Println(page, "was loaded")
 
-	<-time.After(4 * time.Millisecond)
+	<-time.After(9 * time.Millisecond)
 	page, _ = pages.Get(ctx, "home")
 	fmt.Println(page, "is returned at once, and a refresh begins")
 

@@ -14,7 +14,7 @@ import (
 func ExampleOptions() {
 	o := weir.Options{
 		TTL:                  5 * time.Minute,
-		RefreshAhead:         0.8,
+		RefreshAhead:         0.2,
 		StaleWhileRevalidate: time.Minute,
 		StaleIfError:         time.Hour,
 		SoftTimeout:          300 * time.Millisecond,

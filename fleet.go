@@ -9,16 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/member"
-)
-
-// The defaults of a Fleet.
-const (
-	DefaultLease       = 3 * time.Second
-	DefaultMemoryCap   = time.Minute
-	DefaultMaxKeep     = 24 * time.Hour
-	DefaultCooling     = 250 * time.Millisecond
-	DefaultCoolingMost = 10 * time.Second
+	"github.com/weir-go/weir/internal/fleetclient"
 )
 
 // A Fleet lets a Guard share what it knows with those of other instances that
@@ -36,36 +27,13 @@ const (
 //
 // A Guard with a Fleet watches the Tier until Close.
 type Fleet struct {
-	// Tier is what the fleet shares: a weirredis.Tier, or a fleet.Memory for the
-	// Guards of one process. Nil: there is no fleet.
-	Tier fleet.Tier
-
-	// Namespace keeps the keys of different Guards apart in the Tier. Empty:
-	// Options.Name. One of them is needed.
-	Namespace string
+	// Config says what is shared, and for how long. Its Namespace may be empty if
+	// Options.Name is given. Options.FailureMemo is independent of its Cooling: that
+	// is for this instance only.
+	fleet.Config
 
 	// Codec turns values into bytes. Nil: fleet.JSON.
 	Codec fleet.Codec
-
-	// Lease is how long an instance that is gone keeps others from loading its
-	// key. Who is there extends it, for as long as the load takes. Zero:
-	// DefaultLease. At least 10 ms, at most fleet.MaxLease.
-	Lease time.Duration
-
-	// MemoryCap is how long memory serves an entry without asking the Tier
-	// again, however long it is fresh. Zero: DefaultMemoryCap.
-	MemoryCap time.Duration
-
-	// MaxKeep is how long an entry stays in the Tier at most. Zero:
-	// DefaultMaxKeep.
-	MaxKeep time.Duration
-
-	// Cooling is how long nobody in the fleet loads a key again after a load of
-	// it has failed; its callers get the error, or a stale value. Zero:
-	// DefaultCooling, growing to DefaultCoolingMost. An Initial of None: it is
-	// loaded again at once, by one instance after another. Options.FailureMemo has
-	// no part in this: it is for the one instance.
-	Cooling Backoff
 
 	// CancelLost cancels a load whose lease was lost (this instance was paused,
 	// or the key written) with ErrLeaseLost. Otherwise it goes on for those who
@@ -78,41 +46,29 @@ func (f Fleet) withDefaults(name string) Fleet {
 		return Fleet{}
 	}
 	f.Namespace = orDefault(f.Namespace, name)
+	f.Config = f.Config.WithDefaults()
 	if f.Codec == nil {
 		f.Codec = fleet.JSON{}
-	}
-	f.Lease = orDefault(f.Lease, DefaultLease)
-	f.MemoryCap = orDefault(f.MemoryCap, DefaultMemoryCap)
-	f.MaxKeep = orDefault(f.MaxKeep, DefaultMaxKeep)
-	if f.Cooling == (Backoff{}) {
-		f.Cooling = Backoff{Initial: DefaultCooling, Max: DefaultCoolingMost}
 	}
 	return f
 }
 
-const minLease = 10 * time.Millisecond
-
 // fleet checks what belongs to the Fleet.
 func (c *checks) fleet(o Options) {
 	f := o.Fleet
+	c.Adopt("Options.Fleet.", "Config.", f.Config.Validate())
 	if f.Tier == nil {
-		c.that(f == (Fleet{}), "Options.Fleet.Tier", nil, "given with the other fields of Options.Fleet")
+		c.Check(f == Fleet{Config: f.Config}, "Options.Fleet.Tier", nil, "given with the other fields of Options.Fleet")
 		return
 	}
-	name := orDefault(f.Namespace, o.Name)
-	c.that(name != "" && len(name) <= fleet.MaxName, "Options.Fleet.Namespace", strconv.Quote(name), "given, here or as Options.Name, and at most "+strconv.Itoa(fleet.MaxName)+" bytes")
-	c.that(f.Lease == 0 || f.Lease >= minLease && f.Lease <= fleet.MaxLease, "Options.Fleet.Lease", f.Lease, "0 (the default), or from "+minLease.String()+" to "+fleet.MaxLease.String())
-	c.duration("Options.Fleet.MemoryCap", f.MemoryCap)
-	c.duration("Options.Fleet.MaxKeep", f.MaxKeep)
-	if f.Cooling.Initial != None {
-		c.backoff("Options.Fleet.Cooling", f.Cooling)
-	}
-	c.that(o.LoadTimeout >= 0, "Options.LoadTimeout", o.LoadTimeout, "0 (the default) or more with a Fleet, as a load that hangs would keep its lease")
+	c.Check(f.Namespace != "" || o.Name != "", "Options.Fleet.Namespace", strconv.Quote(""), "given, here or as Options.Name")
+	c.Check(f.Namespace != "" || len(o.Name) <= fleet.MaxName, "Options.Name", fmt.Sprintf("%d bytes long", len(o.Name)), "at most "+strconv.Itoa(fleet.MaxName)+" as the Namespace of a Fleet")
+	c.Check(o.LoadTimeout >= 0, "Options.LoadTimeout", o.LoadTimeout, "0 (the default) or more with a Fleet, as a load that hangs would keep its lease")
 }
 
-// A team is a Guard's part in its fleet.
-type team[K comparable, V any] struct {
-	*member.Member
+// A fleetClient is the Guard's part in its fleet.
+type fleetClient[K comparable, V any] struct {
+	*fleetclient.Client
 	o     Fleet
 	names naming[K]
 
@@ -120,19 +76,19 @@ type team[K comparable, V any] struct {
 	sweep int          // guarded by the table's lock: size of index at which it is swept
 }
 
-// joinFleet makes the Guard's team, if its Options have a Fleet.
+// joinFleet creates the Guard's fleetClient, if its Options have a Fleet.
 func (g *Guard[K, V]) joinFleet() error {
 	if g.o.Fleet.Tier == nil {
 		return nil
 	}
-	t := &team[K, V]{o: g.o.Fleet, names: namingOf(g.src.KeyString), index: make(map[string]K), sweep: minTagSweep}
-	g.team = t
+	t := &fleetClient[K, V]{o: g.o.Fleet, names: namingOf(g.src.KeyString), index: make(map[string]K), sweep: minTagSweep}
+	g.fleet = t
 	g.flights.Splits = true
-	m, err := member.New(member.Options{
+	m, err := fleetclient.New(fleetclient.Options{
 		Tier: t.o.Tier, Namespace: t.o.Namespace, Lease: t.o.Lease, Keep: t.o.MaxKeep, TagKeep: 2 * (t.o.MaxKeep + g.o.LoadTimeout), Recheck: t.o.MemoryCap, Codec: t.o.Codec.Name(),
-		Hooks: member.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Reset: g.demoteAll, Pending: g.pendingInFleet},
+		Hooks: fleetclient.Hooks{Changed: g.changedElsewhere, Tagged: g.taggedElsewhere, Expired: g.expiredElsewhere, Reset: g.demoteAll, Pending: g.pendingInFleet},
 	})
-	t.Member = m
+	t.Client = m
 	return err
 }
 
@@ -184,30 +140,32 @@ func namingOf[K comparable](user func(K) string) naming[K] {
 	return naming[K]{}
 }
 
-// sit takes a Seat for key. After it pushes of the key are heeded.
-func (g *Guard[K, V]) sit(key K) *member.Seat { return g.sitAt(key, g.nameOf(key)) }
+// subscribe subscribes to key: pushes about it count from then on.
+func (g *Guard[K, V]) subscribe(key K) *fleetclient.Subscription {
+	return g.subscribeName(key, g.nameOf(key))
+}
 
-// sitAt is sit for a key whose name is known.
-func (g *Guard[K, V]) sitAt(key K, name string) *member.Seat {
-	t := g.team
+// subscribeName is subscribe for a key whose name is known.
+func (g *Guard[K, V]) subscribeName(key K, name string) *fleetclient.Subscription {
+	t := g.fleet
 	if t.names.key == nil {
 		g.flights.Lock()
 		g.sweepIndexLocked()
 		t.index[name] = key
 		g.flights.Unlock()
 	}
-	return t.Sit(name)
+	return t.Subscribe(name)
 }
 
 // sweepIndexLocked forgets the names of keys that are neither in memory nor
 // loaded, if there are many. The table's lock must be held.
 func (g *Guard[K, V]) sweepIndexLocked() {
-	t := g.team
+	t := g.fleet
 	if len(t.index) < t.sweep {
 		return
 	}
 	for name, key := range t.index {
-		if _, held := g.store.GetEntryQuietly(key); !held && !t.Taken(name) {
+		if _, held := g.store.GetEntryQuietly(key); !held && !t.Subscribed(name) {
 			delete(t.index, name)
 		}
 	}
@@ -215,7 +173,7 @@ func (g *Guard[K, V]) sweepIndexLocked() {
 }
 
 // keyLocked returns the key that has a name. The table's lock must be held.
-func (t *team[K, V]) keyLocked(name string) (K, bool) {
+func (t *fleetClient[K, V]) keyLocked(name string) (K, bool) {
 	if t.names.key != nil {
 		return t.names.key(name)
 	}
@@ -227,7 +185,7 @@ func (t *team[K, V]) keyLocked(name string) (K, bool) {
 func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) {
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	key, ok := g.team.keyLocked(name)
+	key, ok := g.fleet.keyLocked(name)
 	if !ok {
 		return
 	}
@@ -240,59 +198,46 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 	switch {
 	case !ok:
 	case held.Value.fence() >= fence:
-		g.reelectLocked(key, g.now()) // its refresh may be what was detached
+		g.reelectLocked(key, g.clock()) // its refresh may be what was detached
 	case removed || held.Value.kind != kindValue || g.clearing > 0:
 		g.store.Invalidate(key)
 	default:
-		g.store.Set(key, held.Value.demoted(g.now()))
+		g.store.Set(key, held.Value.demoted(g.clock()))
 	}
 }
 
 // taggedElsewhere is told of invalidations by tag by others.
 func (g *Guard[K, V]) taggedElsewhere(tag string) {
 	if tag == "" {
-		_ = g.clearHere() // closed: then nothing is loaded any more
+		_ = g.invalidateAll() // closed: then nothing is loaded any more
 		return
 	}
 	_ = g.invalidateTags(tag) // as above
 }
 
+// expiredElsewhere handles tags that another instance has expired.
+func (g *Guard[K, V]) expiredElsewhere(tag string) {
+	if tag == "" {
+		_ = g.expireAll() // as above
+		return
+	}
+	_ = g.expireTags(tag) // as above
+}
+
 // demoteAll makes all that memory holds count as stale, since pushes may have
 // been missed: it is served only in place of an error.
 func (g *Guard[K, V]) demoteAll() {
-	const each = 256 // so that the lock is not held for long
-	var keys []K
-	demote := func() {
-		g.flights.Lock()
-		defer g.flights.Unlock()
-		for _, key := range keys {
-			held, ok := g.store.GetEntryQuietly(key)
-			switch {
-			case !ok:
-			case held.Value.kind != kindValue || g.clearing > 0:
-				g.store.Invalidate(key)
-			default:
-				g.store.Set(key, held.Value.demoted(g.now()))
-			}
-		}
-		keys = keys[:0]
-	}
-	for key := range g.store.Keys() {
-		if keys = append(keys, key); len(keys) == each {
-			demote()
-		}
-	}
-	demote()
+	g.eachEntry(func(*entry[V]) bool { return true }, func(e *entry[V], now instant) *entry[V] { return e.demoted(now) })
 }
 
 // pendingInFleet is told when the Tier has not acknowledged invalidations, and
 // when it has acknowledged all of them.
-func (g *Guard[K, V]) pendingInFleet(p member.Pending) {
+func (g *Guard[K, V]) pendingInFleet(p fleetclient.Pending) {
 	kind := EventInvalidationsSent
 	if p.Count > 0 {
 		kind = EventInvalidationsPending
 	}
-	g.observe(func(o Observer) { o.Event(Event{Guard: g.o.Name, Kind: kind, Err: p.Err}) })
+	g.report(context.Background(), Event{Kind: kind, Err: p.Err})
 }
 
 // fence is that of the lease or write that e was made under, 0 without.
@@ -324,7 +269,7 @@ func (e *entry[V]) capped(until instant) {
 }
 
 // share is what e, made now, is to others.
-func (t *team[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instant) (*fleet.Entry, error) {
+func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instant) (*fleet.Entry, error) {
 	v := fleet.Value{
 		TTL:    max(0, time.Duration(e.freshUntil-e.loadedAt)),
 		SWR:    time.Duration(e.staleUntil - e.freshUntil),
@@ -349,7 +294,7 @@ func (t *team[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instan
 
 // received makes an entry of an answer that was asked for at the instant asked.
 // It returns nil if there is none that can be decoded.
-func (g *Guard[K, V]) received(a member.Answer, asked instant) *entry[V] {
+func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 	v := a.Value
 	if v == nil {
 		return nil
@@ -386,7 +331,7 @@ func remoteNotFound(text []byte) error {
 }
 
 // failure is what the fleet is told of a load that failed.
-func (t *team[K, V]) failure(err error, class Class) fleet.Outcome {
+func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
 	if class == ClassCanceled {
 		return fleet.Outcome{}
 	}
@@ -395,21 +340,18 @@ func (t *team[K, V]) failure(err error, class Class) fleet.Outcome {
 	if errors.As(err, &p) {
 		text = fmt.Sprintf("weir: the load panicked: %v", p.Value) // the stack is of no use to others
 	}
-	return fleet.Outcome{
-		Failure: fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]},
-		Cool:    max(t.o.Cooling.Initial, 0), MaxCool: max(t.o.Cooling.Initial, t.o.Cooling.Max, 0),
-	}
+	return t.o.Failed(fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]})
 }
 
 // unshared tells others to load for themselves.
-func (t *team[K, V]) unshared() fleet.Outcome {
-	return fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Unshared}, Cool: t.o.Lease, MaxCool: t.o.Lease, Remove: true}
+func (t *fleetClient[K, V]) unshared() fleet.Outcome {
+	return fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Uncacheable}, Cool: t.o.Lease, MaxCool: t.o.Lease, Remove: true}
 }
 
 // writeInFleet changes keys for everybody, several at a time, and returns the
 // first error. Without a fleet it does nothing.
 func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write) error {
-	if g.team == nil || g.closed.Load() {
+	if g.fleet == nil || g.closed.Load() {
 		return nil
 	}
 	const atOnce = 64
@@ -421,7 +363,7 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 	for _, name := range names {
 		slots <- struct{}{}
 		go func() { // ends within the Tier's deadline
-			_, err := g.team.Write(ctx, name, w)
+			_, err := g.fleet.Write(ctx, name, w)
 			<-slots
 			errs <- err
 		}()
@@ -437,8 +379,16 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 
 // tagsInFleet invalidates tags for everybody. Without a fleet it does nothing.
 func (g *Guard[K, V]) tagsInFleet(ctx context.Context, tags ...string) error {
-	if g.team == nil || g.closed.Load() || len(tags) == 0 {
+	if g.fleet == nil || g.closed.Load() || len(tags) == 0 {
 		return nil
 	}
-	return g.team.InvalidateTags(ctx, tags...)
+	return g.fleet.InvalidateTags(ctx, tags...)
+}
+
+// expireInFleet ends the freshness of tags for everybody, as tagsInFleet does.
+func (g *Guard[K, V]) expireInFleet(ctx context.Context, tags ...string) error {
+	if g.fleet == nil || g.closed.Load() || len(tags) == 0 {
+		return nil
+	}
+	return g.fleet.ExpireTags(ctx, tags...)
 }

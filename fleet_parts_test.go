@@ -122,7 +122,7 @@ func TestFleetKeyString(t *testing.T) {
 		s.loaded(3001)
 	})
 	if _, err := weir.NewFrom(weir.Source[id, int]{Load: func(context.Context, id) (int, error) { return 0, nil }},
-		weir.Options{Name: "n", Fleet: weir.Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{})}}); err == nil || !strings.Contains(err.Error(), "Source.KeyString") {
+		weir.Options{Name: "n", Fleet: weir.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}}}); err == nil || !strings.Contains(err.Error(), "Source.KeyString") {
 		t.Errorf("NewFrom = %v; want a fault of Source.KeyString", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestFleetPanicIsAFailureForAll(t *testing.T) {
 		if err := <-failed; !errors.As(err, &p) {
 			s.Errorf("it got %v; want a PanicError", err)
 		}
-		time.Sleep(weir.DefaultCooling)
+		time.Sleep(fleet.DefaultCooling)
 		s.get(b, "k", 1)
 		s.loaded(2)
 	})
@@ -272,21 +272,21 @@ func TestFleetAlone(t *testing.T) {
 func TestFleetFaultsInOptions(t *testing.T) {
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
 	load := func(context.Context, string) (int, error) { return 0, nil }
-	for want, f := range map[string]weir.Fleet{
-		"Options.Fleet.Tier":        {Lease: time.Second},
-		"Options.Fleet.Namespace":   {Tier: tier},
-		"Options.Fleet.Lease":       {Tier: tier, Namespace: "n", Lease: time.Millisecond},
-		"Options.Fleet.MemoryCap":   {Tier: tier, Namespace: "n", MemoryCap: -1},
-		"Options.Fleet.MaxKeep":     {Tier: tier, Namespace: "n", MaxKeep: -1},
-		"Options.Fleet.Cooling.Max": {Tier: tier, Namespace: "n", Cooling: weir.Backoff{Initial: 2, Max: 1}},
+	for want, f := range map[string]fleet.Config{
+		"Options.Fleet.Tier":       {Lease: time.Second},
+		"Options.Fleet.Namespace":  {Tier: tier},
+		"Options.Fleet.Lease":      {Tier: tier, Namespace: "n", Lease: fleet.MinLease - 1},
+		"Options.Fleet.MemoryCap":  {Tier: tier, Namespace: "n", MemoryCap: -1},
+		"Options.Fleet.MaxKeep":    {Tier: tier, Namespace: "n", MaxKeep: -1},
+		"Options.Fleet.MaxCooling": {Tier: tier, Namespace: "n", Cooling: 2 * ms, MaxCooling: ms},
 	} {
-		_, err := weir.New(load, weir.Options{Fleet: f})
+		_, err := weir.New(load, weir.Options{Fleet: weir.Fleet{Config: f}})
 		var fault *weir.OptionError
 		if !errors.As(err, &fault) || fault.Field != want {
 			t.Errorf("New = %v; want a fault of %s", err, want)
 		}
 	}
-	if _, err := weir.New(load, weir.Options{LoadTimeout: -1, Fleet: weir.Fleet{Tier: tier, Namespace: "n"}}); err == nil {
+	if _, err := weir.New(load, weir.Options{LoadTimeout: -1, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier, Namespace: "n"}}}); err == nil {
 		t.Error("New with a fleet and no LoadTimeout = nil; want a fault")
 	}
 }

@@ -55,7 +55,7 @@ func (s *site) fail(err error) { s.fails.Store(&err) }
 // instance makes a Guard as one process would have it.
 func (s *site) instance(change func(*weir.Options)) *weir.Guard[string, row] {
 	s.Helper()
-	o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Tier: s.tier, Lease: 600 * time.Millisecond}}
+	o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier, Lease: 600 * time.Millisecond}}}
 	if change != nil {
 		change(&o)
 	}
@@ -202,7 +202,7 @@ func TestFleetTags(t *testing.T) {
 			g := weir.Must(weir.NewFrom(weir.Source[int, row]{LoadEntry: func(ctx context.Context, key int, _ weir.Previous[row]) (weir.Entry[row], error) {
 				v, err := s.load(ctx, fmt.Sprint(key))
 				return weir.Entry[row]{Value: v, Tags: []string{"all", fmt.Sprint("odd-", key%2)}}, err
-			}}, weir.Options{Name: "tagged", TTL: time.Minute, Fleet: weir.Fleet{Tier: s.tier}}))
+			}}, weir.Options{Name: "tagged", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier}}}))
 			defer g.Close(s.Context())
 			gs = append(gs, g)
 		}
@@ -226,7 +226,7 @@ func TestFleetTags(t *testing.T) {
 		get(2, 0)
 		s.loaded(3)
 		s.version.Store(2)
-		if err := gs[1].Clear(s.Context()); err != nil {
+		if err := gs[1].InvalidateAll(s.Context()); err != nil {
 			s.Fatal(err)
 		}
 		synctest.Wait()
@@ -253,7 +253,7 @@ func TestFleetFailureCools(t *testing.T) {
 		wg.Wait()
 		s.loaded(1)
 		s.fail(nil)
-		time.Sleep(weir.DefaultCooling)
+		time.Sleep(fleet.DefaultCooling)
 		s.get(gs[1], "k", 0)
 		s.loaded(2)
 	})
@@ -282,7 +282,7 @@ func TestFleetNotStoredIsLoadedByEach(t *testing.T) {
 			g := weir.Must(weir.NewFrom(weir.Source[string, row]{LoadEntry: func(ctx context.Context, key string, _ weir.Previous[row]) (weir.Entry[row], error) {
 				v, err := s.load(ctx, key)
 				return weir.Entry[row]{Value: v, NoStore: true}, err
-			}}, weir.Options{Name: "secret", TTL: time.Minute, Fleet: weir.Fleet{Tier: s.tier}}))
+			}}, weir.Options{Name: "secret", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier}}}))
 			defer g.Close(s.Context())
 			wg.Go(func() { s.get(g, "k", 0) })
 		}
@@ -317,7 +317,7 @@ func TestFleetBulkLoads(t *testing.T) {
 	inFleet(t, func(s *site) {
 		var calls atomic.Int64
 		many := func(batch bool) *weir.Guard[string, row] {
-			o := weir.Options{Name: "many", TTL: time.Minute, Fleet: weir.Fleet{Tier: s.tier}}
+			o := weir.Options{Name: "many", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier}}}
 			o.Limiter = one(s, 1)
 			if batch {
 				o.Batch = weir.Batching{MaxSize: 10}
@@ -380,7 +380,7 @@ var inFleetOfOne = flag.Bool("fleet", false, "run the contract's tests with a fl
 // ofOne is o with a fleet of one, where the keys can be named.
 func ofOne[K comparable, V any](src weir.Source[K, V], o weir.Options) weir.Options {
 	alone := o
-	alone.Fleet = weir.Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{}), Namespace: "one", MemoryCap: 1000 * time.Hour, MaxKeep: 1000 * time.Hour, Lease: time.Second, Cooling: weir.Backoff{Initial: weir.None}}
+	alone.Fleet = weir.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{}), Namespace: "one", MemoryCap: 1000 * time.Hour, MaxKeep: 1000 * time.Hour, Lease: time.Second, Cooling: -1}}
 	if g, err := weir.NewFrom(src, alone); err == nil {
 		g.Close(context.Background())
 		alone.Fleet.Tier = fleet.NewMemory(fleet.MemoryOptions{})

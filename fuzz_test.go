@@ -162,7 +162,7 @@ func (l *ledger) load(now time.Duration, err error) {
 			l.kind, l.at, l.fresh = 'n', now, now+l.o.NegativeTTL
 			l.refresh = l.fresh
 			if l.o.RefreshAhead > 0 {
-				l.refresh = now + time.Duration(float64(l.o.NegativeTTL)*l.o.RefreshAhead)
+				l.refresh = l.fresh - time.Duration(float64(l.o.NegativeTTL)*l.o.RefreshAhead)
 			}
 		}
 	default:
@@ -199,7 +199,7 @@ func (l *ledger) set(now time.Duration, v int) {
 	l.err = max(l.stale, l.fresh+o.StaleIfError)
 	l.refresh = l.fresh
 	if o.RefreshAhead > 0 {
-		l.refresh = now + time.Duration(float64(o.TTL)*o.RefreshAhead)
+		l.refresh = l.fresh - time.Duration(float64(o.TTL)*o.RefreshAhead)
 	}
 }
 
@@ -295,7 +295,7 @@ func instants(t *testing.T, b []byte) {
 	d := &dice{b}
 	some := func() time.Duration { return pick(d, 0, 1, 333*ms, 2*sec, 7*sec, 60*sec) }
 	o := weir.Options{
-		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.8), RefreshJitter: -1, RefreshRetry: max(some(), 1),
+		TTL: some(), RefreshAhead: pick(d, 0, 0.5, 0.2), RefreshJitter: -1, RefreshRetry: max(some(), 1),
 		StaleWhileRevalidate: some(), StaleIfError: some(), NegativeTTL: some(), LoadTimeout: time.Hour,
 	}
 	o.RefreshRetryMax = o.RefreshRetry * pick(d, time.Duration(1), 3, 8)
@@ -344,11 +344,15 @@ func instants(t *testing.T, b []byte) {
 			default:
 				takes, err := pick(d, 0, 0, 1, 333*ms, 7*sec), pick(d, nil, errDry, errDry, weir.ErrNotFound)
 				s.set(takes, err)
+				until := l.fresh
 				want, answered, rest := l.get(now, o.Batch.Linger+takes, err)
 				got := s.get("k")
 				s.want(got, want)
 				if s.now() != answered {
 					s.Errorf("answered at %v; want %v", s.now(), answered)
+				}
+				if got.State == weir.StateFresh && got.FreshFor != until-now {
+					s.Errorf("FreshFor = %v; want %v", got.FreshFor, until-now)
 				}
 				if got.Err == nil && got.State != weir.StateLoaded && got.Age >= bound {
 					s.Errorf("served at an age of %v; want less than %v", got.Age, bound)

@@ -42,7 +42,7 @@ type Batching struct {
 // scope returns what key may be gathered with. It is the user's code, so the
 // table must not be locked.
 func (g *Guard[K, V]) scope(key K) any {
-	if g.places == nil || g.src.BatchScope == nil {
+	if g.batches == nil || g.src.BatchScope == nil {
 		return nil
 	}
 	s := g.batchScope(key)
@@ -58,7 +58,7 @@ func (g *Guard[K, V]) scope(key K) any {
 
 // scopes returns the scope of each key, or nil if nothing is gathered.
 func (g *Guard[K, V]) scopes(keys []K) []any {
-	if g.places == nil {
+	if g.batches == nil {
 		return nil
 	}
 	scopes := make([]any, len(keys))
@@ -70,7 +70,7 @@ func (g *Guard[K, V]) scopes(keys []K) []any {
 
 // scopesOf is scopes for keys that memory does not answer.
 func (g *Guard[K, V]) scopesOf(rest []missing[K, V]) []any {
-	if g.places == nil {
+	if g.batches == nil {
 		return nil
 	}
 	scopes := make([]any, len(rest))
@@ -84,20 +84,20 @@ func (g *Guard[K, V]) scopesOf(rest []missing[K, V]) []any {
 // case the caller must run it. It refuses a caller that the open load cannot
 // serve in time, see joinLocked. The table's lock must be held.
 func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now instant, d admit.Demand, background bool) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
-	if group := g.places.FindLocked(scope, background); group != nil {
+	if group := g.batches.FindLocked(scope, background); group != nil {
 		l := group.Batch.(*inflight.Load[K, outcome[V]])
 		if err := queueLocked(l, d); err != nil {
 			return nil, false, err
 		}
 		f = l.AddLocked(key, !background)
 		f.Began = now
-		g.places.AddedLocked(group)
+		g.batches.AddedLocked(group)
 		return f, false, nil
 	}
 	l := g.flights.StartOpenLocked(ctx, key, background)
 	f = l.Flights()[0]
 	f.Began = now
-	l.Group = g.places.OpenLocked(scope, background, l)
+	l.Group = g.batches.OpenLocked(scope, background, l)
 	return f, true, nil
 }
 
@@ -108,13 +108,13 @@ func (g *Guard[K, V]) mayRefreshLocked(scopes []any, i int) bool {
 	if g.hungLocked() {
 		return false
 	}
-	return g.refreshing < g.o.MaxRefreshes || g.places != nil && g.places.FindLocked(scopes[i], true) != nil
+	return g.refreshing < g.o.MaxRefreshes || g.batches != nil && g.batches.FindLocked(scopes[i], true) != nil
 }
 
 // hungLocked reports whether no load may start because too many hang. The
 // table's lock must be held.
 func (g *Guard[K, V]) hungLocked() bool {
-	return g.stuck >= g.o.MaxStuck || g.places != nil && g.places.HungLocked()
+	return g.stuck >= g.o.MaxStuck || g.batches != nil && g.batches.HungLocked()
 }
 
 // bulks splits the keys of a GetMany into bulk loads.
@@ -122,7 +122,7 @@ func (g *Guard[K, V]) bulks(keys []K, scopes []any) [][]K {
 	if len(keys) == 0 {
 		return nil
 	}
-	if g.places == nil {
+	if g.batches == nil {
 		return [][]K{keys}
 	}
 	var bulks [][]K
@@ -146,7 +146,7 @@ func (r *run[K, V]) gather() bool {
 		return true
 	}
 	r.start = r.clock()
-	return r.g.places.Wait(r.l, &r.g.flights, r.l.Group)
+	return r.g.batches.Wait(r.l, &r.g.flights, r.l.Group)
 }
 
 // depart closes the load: no key is added any more, and what it brings counts
@@ -162,7 +162,7 @@ func (r *run[K, V]) depart() bool {
 		return false
 	}
 	l.CloseLocked()
-	g.places.CloseLocked(l.Group)
+	g.batches.CloseLocked(l.Group)
 	l.Seq = g.seq
 	for _, f := range l.Flights() {
 		// A key that was invalidated while it was gathered may be in twice.
@@ -176,11 +176,11 @@ func (r *run[K, V]) depart() bool {
 // by loads that hang: nobody can say when there will be one. After Unlock the
 // caller must hand them to dismiss. The table's lock must be held.
 func (g *Guard[K, V]) strandedLocked() []*inflight.Load[K, outcome[V]] {
-	if g.places == nil || !g.places.HungLocked() {
+	if g.batches == nil || !g.batches.HungLocked() {
 		return nil
 	}
 	var lost []*inflight.Load[K, outcome[V]]
-	for _, b := range g.places.WaitingLocked() {
+	for _, b := range g.batches.WaitingLocked() {
 		l := b.(*inflight.Load[K, outcome[V]])
 		if l.FailLocked(ErrStuck) {
 			g.retryLaterLocked(l)
@@ -197,7 +197,7 @@ func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 		g.count.stuckRefusals.Add(1)
 	}
 	for _, l := range lost { // after all of them, as it may not return
-		g.event(EventRefused, l.Flights()[0].Key, ErrStuck)
+		g.event(l, EventRefused, l.Flights()[0].Key, ErrStuck)
 	}
 }
 
@@ -206,7 +206,7 @@ func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 func (g *Guard[K, V]) retryLaterLocked(l *inflight.Load[K, outcome[V]]) {
 	for _, f := range l.Flights() {
 		if !f.SupersededLocked() {
-			g.postponeLocked(f.Key, later(g.now(), g.o.RefreshRetry))
+			g.postponeLocked(f.Key, later(g.clock(), g.o.RefreshRetry))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // returns context.Cause(ctx).
 func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := g.store.GetIfPresent(key); ok {
-		if now := g.now(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
+		if now := g.clock(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
 			n := g.count.hits.add(now)
 			if g.hot != nil {
 				g.asked(key, n, now)
@@ -45,7 +45,7 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 	if !ok || held.Value.outdated() {
 		return Result[V]{}, false
 	}
-	e, now := held.Value, g.now()
+	e, now := held.Value, g.clock()
 	switch {
 	case e.kind == kindFailure, g.closed.Load() && now >= e.freshUntil:
 		return Result[V]{}, false
@@ -62,13 +62,13 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 // get answers from memory, or by a load. It goes round again when it finds
 // that what it looked at has changed meanwhile.
 func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
-	now := g.now()
+	now := g.clock()
 	if g.hot != nil {
 		g.asked(key, rand.Uint64(), now)
 	}
 	e := g.lookup(key)
 	g.refresh(ctx, e, now, key)
-	if r, ok := g.fromMemory(key, e, now, false); ok {
+	if r, ok := g.fromMemory(ctx, key, e, now, false); ok {
 		return r
 	}
 	return g.getByLoad(ctx, key, e, now)
@@ -82,10 +82,10 @@ func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now ins
 		if r, ok := call.load(e, now); ok {
 			return r
 		}
-		now = g.now()
+		now = g.clock()
 		e = g.lookup(key)
 		g.refresh(ctx, e, now, key)
-		if r, ok := g.fromMemory(key, e, now, call.counted); ok {
+		if r, ok := g.fromMemory(ctx, key, e, now, call.counted); ok {
 			return r
 		}
 	}
@@ -93,7 +93,7 @@ func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now ins
 
 // fromMemory answers from e, which may be nil. It reports false if a load is
 // needed. counted: the call is, as it was on a load before.
-func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant, counted bool) (Result[V], bool) {
+func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now instant, counted bool) (Result[V], bool) {
 	if e == nil {
 		return Result[V]{}, false
 	}
@@ -116,7 +116,7 @@ func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant, counted bool) 
 		return g.answer(e, now), true
 	case failing != nil && e.servesOnError(now):
 		once(&g.count.memoHits, counted)
-		return g.staleOnError(key, e, now, failing.err), true
+		return g.staleOnError(ctx, key, e, now, failing.err), true
 	case failing != nil:
 		once(&g.count.memoHits, counted)
 		return Result[V]{Err: failing.err, Source: FromMemory}, true
@@ -126,8 +126,12 @@ func (g *Guard[K, V]) fromMemory(key K, e *entry[V], now instant, counted bool) 
 
 // answer makes the Result of an entry from memory, by where now stands.
 func (g *Guard[K, V]) answer(e *entry[V], now instant) Result[V] {
-	// e may have been stored after now was read: it is not of a negative age.
-	r := Result[V]{State: StateFresh, Source: FromMemory, Age: time.Duration(max(now-e.loadedAt, 0))}
+	r := Result[V]{
+		State: StateFresh, Source: FromMemory,
+		Age:      time.Duration(max(now-e.loadedAt, 0)), // e may have been stored after now was read
+		FreshFor: time.Duration(max(e.freshUntil-now, 0)),
+		extra:    e.extra,
+	}
 	switch {
 	case e.kind == kindNegative:
 		r.State, r.Err = StateNegative, e.extra.err
@@ -140,9 +144,9 @@ func (g *Guard[K, V]) answer(e *entry[V], now instant) Result[V] {
 }
 
 // staleOnError serves e in place of cause.
-func (g *Guard[K, V]) staleOnError(key K, e *entry[V], now instant, cause error) Result[V] {
+func (g *Guard[K, V]) staleOnError(ctx context.Context, key K, e *entry[V], now instant, cause error) Result[V] {
 	g.count.staleOnError.Add(1)
-	g.event(EventStaleOnError, key, cause)
+	g.event(ctx, EventStaleOnError, key, cause)
 	r := g.answer(e, now)
 	r.State, r.Cause = StateStaleOnError, cause
 	return r
@@ -151,18 +155,28 @@ func (g *Guard[K, V]) staleOnError(key K, e *entry[V], now instant, cause error)
 // failed answers a call whose load did not succeed: with what memory still
 // has, or else with cause. Memory is looked at again, since an Invalidate in
 // the meantime must leave nothing to serve.
-func (g *Guard[K, V]) failed(key K, cause error) Result[V] {
+func (c *call[K, V]) failed(cause error) Result[V] {
+	g := c.g
 	if g.closed.Load() {
 		return Result[V]{Err: cause}
 	}
-	e, now := g.lookup(key), g.now()
-	if !e.servesOnError(now) {
+	e, now := g.lookup(c.key), g.clock()
+	if !c.servesOnError(e, now) {
 		return Result[V]{Err: cause}
 	}
-	if now < e.freshUntil { // set meanwhile; the call is counted already
-		return g.answer(e, now)
+	return c.standIn(e, now, cause)
+}
+
+// standIn answers with e, which servesOnError, in place of cause.
+func (c *call[K, V]) standIn(e *entry[V], now instant, cause error) Result[V] {
+	if now >= e.freshUntil {
+		return c.g.staleOnError(c.ctx, c.key, e, now, cause)
 	}
-	return g.staleOnError(key, e, now, cause)
+	r := c.g.answer(e, now)
+	if c.forced { // otherwise it was set meanwhile
+		r.Cause = cause
+	}
+	return r
 }
 
 // A call is one caller's way through a load.
@@ -171,10 +185,12 @@ type call[K comparable, V any] struct {
 	ctx context.Context
 	key K
 
+	policy  Policy       // its own, the zero Policy mostly
+	forced  bool         // what memory holds is no answer, nor what others have loaded already
 	counted bool         // in the Stats
 	demand  admit.Demand // what it asks of the limiter
 	within  *lend.Call   // the load, or other call, that makes it; nil: none
-	seat    seat[K, V]   // where it waits
+	joiner  joiner[K, V] // where it waits
 	entered bool         // it has been through the table's lock
 	seq     uint64       // invalidations by tag before it came
 	came    instant      // in a fleet: when
@@ -202,7 +218,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	}
 	f := g.flights.FindLocked(c.key)
 	switch {
-	case f == nil && g.lookup(c.key) != e:
+	case f == nil && !c.forced && g.lookup(c.key) != e:
 		// A load has ended between the look at memory and the lock (F5).
 		g.flights.Unlock()
 		return Result[V]{}, false
@@ -210,24 +226,26 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 		g.flights.Unlock()
 		g.count.stuckRefusals.Add(1)
 		c.counts(&g.count.turnedAway)
-		g.event(EventRefused, c.key, ErrStuck)
-		return g.failed(c.key, ErrStuck), true
+		g.event(c.ctx, EventRefused, c.key, ErrStuck)
+		return c.failed(ErrStuck), true
 	case f == nil:
 		f, first, err := g.startLocked(c.ctx, c.key, scope, now, c.demand)
 		if err == nil {
-			c.sitLocked(f)
+			l := f.Load()
+			l.Forced, l.Renews = l.Forced || c.forced, l.Renews || c.renews(e)
+			c.attachLocked(f)
 		}
 		g.flights.Unlock()
 		if err != nil {
 			c.turnedAway(err)
-			return g.failed(c.key, err), true
+			return c.failed(err), true
 		}
 		c.counts(&g.count.started)
 		if first {
 			go g.run(f.Load(), false)
 		}
 		return c.await(false)
-	case f.Load().Settling():
+	case f.Load().Ending():
 		g.flights.Unlock()
 		return c.passSoft(f)
 	}
@@ -235,7 +253,7 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	g.flights.Unlock()
 	if err != nil {
 		c.turnedAway(err)
-		return g.failed(c.key, err), true
+		return c.failed(err), true
 	}
 	c.counts(&g.count.joins)
 	return c.await(true)
@@ -267,8 +285,8 @@ func (c *call[K, V]) refused() error {
 func (c *call[K, V]) enterLocked() {
 	if !c.entered {
 		c.entered, c.seq = true, c.g.seq
-		if c.g.team != nil {
-			c.came = c.g.now()
+		if c.g.fleet != nil {
+			c.came = c.g.clock()
 		}
 	}
 }
@@ -277,7 +295,7 @@ func (c *call[K, V]) enterLocked() {
 // gathers. It reports whether the caller must run the load, and refuses as
 // gatherLocked does. The table's lock must be held.
 func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now instant, d admit.Demand) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
-	if g.places != nil {
+	if g.batches != nil {
 		return g.gatherLocked(ctx, key, scope, now, d, false)
 	}
 	l := g.flights.StartLocked(ctx, key, false)
@@ -313,15 +331,15 @@ func (c *call[K, V]) awaitOn(joined bool) (Result[V], bool) {
 
 // wait is awaitOn without its frame; err is what the waiting ended with.
 func (c *call[K, V]) wait() (r Result[V], ok bool, err error) {
-	g, f := c.g, c.seat.flight
+	g, f := c.g, c.joiner.flight
 	if r, ok := c.waitSoft(); ok {
 		return r, true, r.Cause
 	}
-	if err := c.settle(); err != nil {
+	if err := c.waitForFlight(); err != nil {
 		return Result[V]{Err: err}, true, err
 	}
 	if f.Err != nil {
-		return g.failed(c.key, f.Err), true, f.Err
+		return c.failed(f.Err), true, f.Err
 	}
 	return g.loaded(f), !c.tooLate(f), nil
 }
@@ -351,13 +369,15 @@ func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	case r.State != StateNegative:
 		r.State = StateLoaded
 	}
-	r.Superseded = f.SupersededLocked() || f.Value.overtaken || f.Value.late > 0
+	if r.Superseded = f.SupersededLocked() || f.Value.overtaken || f.Value.late > 0; r.Superseded {
+		r.FreshFor = 0
+	}
 	return r
 }
 
 // waitStart and waitEnd measure a call's wait, and report it.
 func (c *call[K, V]) waitStart() {
-	c.since = c.g.now()
+	c.since = c.g.clock()
 	if c.g.o.Observer != nil {
 		c.start = time.Now()
 	}
@@ -365,12 +385,12 @@ func (c *call[K, V]) waitStart() {
 
 func (c *call[K, V]) waitEnd(joined bool, err error) {
 	g := c.g
-	g.waits.Record(time.Duration(g.now() - c.since))
+	g.waits.Record(time.Duration(g.clock() - c.since))
 	if g.o.Observer == nil {
 		return
 	}
 	g.flights.Lock()
-	load := c.seat.flight.Load().Observed
+	load := c.joiner.flight.Load().Observed
 	g.flights.Unlock()
 	g.observe(func(o Observer) {
 		o.Waited(c.ctx, Wait{Guard: g.o.Name, Start: c.start, Duration: time.Since(c.start), Joined: joined, Err: err, Load: load})

@@ -30,7 +30,7 @@ type Guard[K comparable, V any] struct {
 	count counters
 
 	hot    *hotkeys.Sketch[K] // nil without Options.HotKeys
-	team   *team[K, V]        // nil without a fleet
+	fleet  *fleetClient[K, V] // nil without a fleet
 	closed atomic.Bool        // written under the table's lock; atomic for the paths that do not take it
 	idle   chan struct{}      // closed when the Guard is closed and no load runs
 	stored atomic.Uint64      // entries written, see trim
@@ -44,7 +44,7 @@ type Guard[K comparable, V any] struct {
 	tagSweep   int             // guarded by flights: size of tags at which it is swept
 	refreshing int             // guarded by flights: background loads
 	stuck      int             // guarded by flights: loads beyond the hard timeout
-	places     *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
+	batches    *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
 	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
 	clears     uint64          // guarded by flights: Clears so far
 	clearing   int             // guarded by flights: Clears that are emptying the store
@@ -82,23 +82,26 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 			Weigher:       func(_ K, e *entry[V]) uint32 { return e.weight },
 		}
 	}
-	store, err := otter.New(bound)
-	if err != nil {
-		return nil, err
-	}
 	g := &Guard[K, V]{
 		o:        o,
 		src:      s,
 		base:     time.Now(),
-		store:    store,
 		count:    counters{hits: newStriped()},
 		idle:     make(chan struct{}),
 		tags:     make(map[string]*tag),
 		tagSweep: minTagSweep,
 	}
+	bound.OnAtomicDeletion = g.deleted
+	if o.ReportEvictions && o.Observer != nil {
+		bound.OnDeletion = g.reportEviction
+	}
+	var err error
+	if g.store, err = otter.New(bound); err != nil {
+		return nil, err
+	}
 	g.o.Classify = g.classifier(o.Classify)
 	if b := o.Batch; b.MaxSize > 0 {
-		g.places = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
+		g.batches = gather.NewQueue(b.MaxSize, b.MaxParallel, b.Linger)
 	}
 	if o.HotKeys > 0 {
 		g.hot = hotkeys.New[K](o.HotKeys, 0)
@@ -109,17 +112,17 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 	return g, nil
 }
 
-// Must returns g, and panics if err is not nil. It is for Guards whose Options
-// stand in the program's text.
-func Must[K comparable, V any](g *Guard[K, V], err error) *Guard[K, V] {
+// Must returns v, and panics if err is not nil. It is for Guards and limiters
+// whose options are written in the program: Must(New(load, Options{...})).
+func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return g
+	return v
 }
 
 // now returns the present instant.
-func (g *Guard[K, V]) now() instant { return instant(time.Since(g.base)) }
+func (g *Guard[K, V]) clock() instant { return instant(time.Since(g.base)) }
 
 // lookup returns what memory holds for key, or nil if there is nothing, or
 // nothing that survived its tags.

@@ -71,7 +71,7 @@ func TestB3SingleMissesAreOneBulkLoad(t *testing.T) {
 		wantInUse(s, c, 0)
 		s.at(10*ms - 1)
 		two := s.get(s.Context(), g, "b")
-		three := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "c") })
+		three := s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "c") })
 		again := s.get(s.Context(), g, "a")
 		s.at(10 * ms)
 		late := s.get(s.Context(), g, "d")
@@ -194,7 +194,7 @@ func TestF2BatchedCallersKeepTheirOwnDeadlines(t *testing.T) {
 	})
 }
 
-// F3: a bulk load is cancelled when the callers of all its keys have left, be it
+// F3: a bulk load is canceled when the callers of all its keys have left, be it
 // gathered, in line, waiting for a permit or running; nothing is left of it.
 func TestF3BatchedLoadIsAbandonedWhenTheCallersOfAllKeysHaveLeft(t *testing.T) {
 	notInFleet(t)
@@ -342,9 +342,9 @@ func TestF9BatchedLoadAsksForItsOwnKey(t *testing.T) {
 // kept. The key is asked for once, since the call has not begun.
 func TestE6InvalidateWhileGathering(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, g *weir.Guard[string, int]) error{
-		"Invalidate": func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Invalidate(ctx, "a") },
-		"Expire":     func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Expire(ctx, "a") },
-		"Clear":      func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Clear(ctx) },
+		"Invalidate":    func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Invalidate(ctx, "a") },
+		"Expire":        func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Expire(ctx, "a") },
+		"InvalidateAll": func(ctx context.Context, g *weir.Guard[string, int]) error { return g.InvalidateAll(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
@@ -362,7 +362,7 @@ func TestE6InvalidateWhileGathering(t *testing.T) {
 				for _, a := range []*answer{before, after, other} {
 					s.want(a, 1, nil, 2*time.Second)
 				}
-				if !before.Superseded || after.Superseded || other.Superseded != (name == "Clear") {
+				if !before.Superseded || after.Superseded || other.Superseded != (name == "InvalidateAll") {
 					s.Errorf("Superseded = %v, %v, %v; want true for who came before alone", before.Superseded, after.Superseded, other.Superseded)
 				}
 				s.want(s.get(s.Context(), g, "a"), 1, nil, 2*time.Second)
@@ -557,7 +557,7 @@ func TestB2RefreshesAreGatheredApart(t *testing.T) {
 		s.at(10 * time.Second)
 		s.get(s.Context(), g, "a") // runs
 		s.get(s.Context(), g, "b") // waits
-		joins := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "b") })
+		joins := s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "b") })
 		s.want(joins, 7, nil, 11*time.Second)
 		if !joins.Joined {
 			s.Error("Joined = false; want true")

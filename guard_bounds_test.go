@@ -40,7 +40,7 @@ func TestB1HungLoad(t *testing.T) {
 		m.takes, m.deaf = time.Minute, true
 		s.at(2 * time.Second)
 		s.want(s.get(s.Context(), g, "k"), 1, nil, 2100*ms) // the soft timeout
-		refresh := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") })
+		refresh := s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "k") })
 		cold := s.get(s.Context(), g, "cold") // nothing to serve: waits on
 		s.at(6999 * ms)
 		wantGauges(s, g, weir.Stats{Flights: 2, Running: 2})
@@ -126,7 +126,7 @@ func TestB1StuckLoadsAreBounded(t *testing.T) {
 		if r := get("stale"); r.Value != 1 || r.Err != nil || r.State != weir.StateStaleOnError || r.Cause != weir.ErrStuck {
 			s.Errorf("Get of a stale key = %+v; want 1, stale because of ErrStuck", r)
 		}
-		if r := g.Refresh(s.Context(), "stale"); r.Err != weir.ErrStuck {
+		if r := g.RefreshResult(s.Context(), "stale"); r.Err != weir.ErrStuck {
 			s.Errorf("Refresh = %v; want ErrStuck", r.Err)
 		}
 		many := g.GetMany(s.Context(), []string{"cold", "stale"})
@@ -248,7 +248,7 @@ func TestB2MissIsNotBoundByMaxRefreshes(t *testing.T) {
 		g.Get(s.Context(), "b") // skipped
 		s.at(2 * time.Second)
 		m.takes = time.Second
-		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "b") }), 4, nil, 3*time.Second)
+		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "b") }), 4, nil, 3*time.Second)
 	})
 }
 
@@ -300,7 +300,7 @@ func TestB2RefusedRefresh(t *testing.T) {
 		if asked != 2 {
 			s.Errorf("asked for a permit %d times; want twice in 6 s", asked)
 		}
-		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") }), 2, nil, s.now())
+		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "k") }), 2, nil, s.now())
 		if st := g.Stats(); st.RefreshesSkipped != 2 || st.Refreshes != 0 || st.Refusals != 0 {
 			s.Errorf("RefreshesSkipped, Refreshes, Refusals = %d, %d, %d; want 2, 0, 0", st.RefreshesSkipped, st.Refreshes, st.Refusals)
 		}
@@ -359,7 +359,7 @@ func TestF5RefreshLooksAgain(t *testing.T) {
 		}}, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour})
 		g.Get(s.Context(), "k")
 		s.at(2 * time.Second)
-		meanwhile = func() { g.Refresh(s.Context(), "k") }
+		meanwhile = func() { g.RefreshResult(s.Context(), "k") }
 		s.wantMany(s.many(s.Context(), g, "k"), 2*time.Second, map[string]any{"k": 1})
 		s.at(2500 * ms)
 		s.want(s.get(s.Context(), g, "k"), 2, nil, 2500*ms)
@@ -397,7 +397,7 @@ func TestB5RefusalIsAnErrorAndNeverKept(t *testing.T) {
 		first := s.get(s.Context(), g, "first")
 		calls := map[string]func() error{
 			"Get":     func() error { _, err := g.Get(s.Context(), "k"); return err },
-			"Refresh": func() error { return g.Refresh(s.Context(), "k").Err },
+			"Refresh": func() error { return g.RefreshResult(s.Context(), "k").Err },
 			"GetMany": func() error { return g.GetMany(s.Context(), []string{"k"})["k"].Err },
 		}
 		for name, call := range calls {
@@ -557,7 +557,7 @@ func TestF3JoinerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 		many := s.many(s.until(1900*ms), g, "k")
 		s.want(hasty, 0, limit.ErrLimited, 1200*ms)
 		s.wantMany(many, 1200*ms, map[string]any{"k": limit.ErrLimited})
-		if r := g.Refresh(s.until(1900*ms), "k"); !errors.Is(r.Err, limit.ErrLimited) {
+		if r := g.RefreshResult(s.until(1900*ms), "k"); !errors.Is(r.Err, limit.ErrLimited) {
 			s.Errorf("Refresh = %v; want a refusal", r.Err)
 		}
 		joins := s.get(s.until(3500*ms), g, "k")

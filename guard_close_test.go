@@ -40,8 +40,8 @@ func TestE9CloseDuringEverything(t *testing.T) {
 		get := func(key string) { add(func() weir.Result[int] { return g.GetResult(s.Context(), key) }) }
 		get("load")
 		get("load")
-		get("soft")                                                         // waits for the soft timeout
-		add(func() weir.Result[int] { return g.Refresh(s.Context(), "r") }) // a forced load
+		get("soft")                                                               // waits for the soft timeout
+		add(func() weir.Result[int] { return g.RefreshResult(s.Context(), "r") }) // a forced load
 		for _, key := range []string{"a", "b"} {
 			add(func() weir.Result[int] { return g.GetMany(s.Context(), []string{"a", "b"})[key] })
 		}
@@ -85,13 +85,15 @@ func TestE9AfterClose(t *testing.T) {
 			"Get":            func() error { _, err := g.Get(ctx, "miss"); return err },
 			"GetResult":      func() error { return g.GetResult(ctx, "miss").Err },
 			"GetMany":        func() error { return g.GetMany(ctx, []string{"miss"})["miss"].Err },
-			"Refresh":        func() error { return g.Refresh(ctx, "k").Err },
+			"Refresh":        func() error { return g.RefreshResult(ctx, "k").Err },
 			"Set":            func() error { return g.Set(ctx, "k", 7) },
 			"SetEntry":       func() error { return g.SetEntry(ctx, "k", weir.Entry[int]{}) },
 			"Invalidate":     func() error { return g.Invalidate(ctx, "k") },
 			"InvalidateTags": func() error { return g.InvalidateTags(ctx, "tag") },
 			"Expire":         func() error { return g.Expire(ctx, "k") },
-			"Clear":          func() error { return g.Clear(ctx) },
+			"InvalidateAll":  func() error { return g.InvalidateAll(ctx) },
+			"ExpireTags":     func() error { return g.ExpireTags(ctx, "t") },
+			"ExpireAll":      func() error { return g.ExpireAll(ctx) },
 		}
 		for name, call := range calls {
 			if err := call(); err != weir.ErrClosed {
@@ -320,7 +322,7 @@ func everything(s *story, rng *rand.Rand) {
 			v, err := g.Get(ctx, key)
 			check(key, v, err)
 		case 0:
-			r := g.Refresh(ctx, key)
+			r := g.RefreshResult(ctx, key)
 			check(key, r.Value, r.Err)
 		case 1, 2:
 			for key, r := range g.GetMany(ctx, []int{key, key%40 + 1, 1 + rng.IntN(40), key, 7}) {
@@ -340,7 +342,7 @@ func everything(s *story, rng *rand.Rand) {
 				s.Errorf("Peek(%d) = %d; want %d", key, r.Value, -key)
 			}
 			if rng.IntN(10) == 0 {
-				g.Clear(ctx)
+				g.InvalidateAll(ctx)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,31 +67,6 @@ func TestF1LeaderCancelsFollowersLive(t *testing.T) {
 	})
 }
 
-func TestF2JoinersLeaveAtTheirOwnDeadlineWithTheirOwnCause(t *testing.T) {
-	tell(t, func(s *story) {
-		m := &mill{takes: 10 * time.Second, deaf: true}
-		g := s.guard(m.load, weir.Options{})
-		first := s.get(s.until(30*ms), g, "k")
-		var joiners []*answer
-		for i := range 10 {
-			joiners = append(joiners, s.get(s.until(time.Duration(20+i)*ms), g, "k"))
-		}
-		tooLate := errors.New("too late")
-		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, tooLate)
-		defer cancel()
-		caused := s.get(ctx, g, "k")
-		last := s.get(s.Context(), g, "k")
-		for i, a := range joiners {
-			s.want(a, 0, context.DeadlineExceeded, time.Duration(20+i)*ms)
-		}
-		s.want(first, 0, context.DeadlineExceeded, 30*ms)
-		if r := s.want(caused, 0, tooLate, time.Second); r.Err != tooLate {
-			s.Errorf("Err = %v; want the cause itself", r.Err)
-		}
-		s.want(last, 1, nil, 10*time.Second)
-	})
-}
-
 func TestF2EndedContextStartsAndJoinsNothing(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
@@ -101,7 +75,7 @@ func TestF2EndedContextStartsAndJoinsNothing(t *testing.T) {
 		ended, cancel := s.cancelable()
 		cancel(gone)
 		s.want(s.get(ended, g, "k"), 0, gone, 0)
-		s.want(s.ask(func() weir.Result[int] { return g.Refresh(ended, "k") }), 0, gone, 0)
+		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(ended, "k") }), 0, gone, 0)
 		s.want(s.ask(func() weir.Result[int] { return g.GetMany(ended, []string{"k"})["k"] }), 0, gone, 0)
 		s.wantRuns(m, 0)
 		running := s.get(s.Context(), g, "k")
@@ -221,7 +195,7 @@ func TestF3FlightLeftAtTheSoftTimeoutGoesOn(t *testing.T) {
 		}
 		s.want(s.get(s.Context(), g, "k"), 1, nil, 2100*ms) // the soft timeout counts from the load's start
 		// One who is too impatient even for that, now the only one on it.
-		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.until(2500*ms), "k") }), 0, context.DeadlineExceeded, 2500*ms)
+		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(s.until(2500*ms), "k") }), 0, context.DeadlineExceeded, 2500*ms)
 		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
 		s.at(3 * time.Second)
 		s.want(s.get(s.Context(), g, "k"), 2, nil, 3*time.Second)
@@ -291,74 +265,9 @@ func TestF4CallerAfterAbandonmentLoadsAnew(t *testing.T) {
 	})
 }
 
-// Without a TTL no caller gets a result that is older than itself: 64 callers
-// in a loop for 700 ms, with a load of 2 ms.
-func TestF4NoZombie(t *testing.T) {
-	type stamp struct {
-		load int64
-		end  time.Time
-	}
-	tell(t, func(s *story) {
-		var loads, seen atomic.Int64 // seen: the last load whose result a caller has
-		g := guardFrom(s, weir.Source[string, stamp]{Load: func(context.Context, string) (stamp, error) {
-			n := loads.Add(1)
-			time.Sleep(2 * ms)
-			return stamp{n, time.Now()}, nil
-		}}, weir.Options{})
-		var wg sync.WaitGroup
-		for i := range 64 {
-			wg.Go(func() {
-				for s.now() < 700*ms {
-					time.Sleep(time.Duration(rand.IntN(3*8)) * ms / 8)
-					before, called := seen.Load(), time.Now()
-					r, err := g.Get(s.Context(), "k")
-					if err != nil || r.load <= before || r.end.Before(called) {
-						s.Errorf("caller %d: result %d of %v, %v; called at %v, after a caller had %d", i, r.load, r.end, err, called, before)
-					}
-					if took := time.Since(called); took > 2*ms {
-						s.Errorf("caller %d: %v; want 2ms at most", i, took)
-					}
-					for v := before; v < r.load && !seen.CompareAndSwap(v, r.load); v = seen.Load() {
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if n := loads.Load(); n < 100 || n > 351 {
-			s.Errorf("%d loads; want at most one at a time", n)
-		}
-	})
-}
-
-func TestF4NoDoomedJoin(t *testing.T) {
-	tell(t, func(s *story) {
-		g := s.guard((&mill{takes: 2 * ms}).load, weir.Options{})
-		var wg sync.WaitGroup
-		for range 32 {
-			wg.Go(func() { // these hang up too early, again and again
-				for s.now() < 200*ms {
-					ctx, cancel := context.WithTimeout(s.Context(), time.Duration(rand.IntN(3))*ms/2)
-					g.Get(ctx, "k")
-					cancel()
-					time.Sleep(time.Duration(1+rand.IntN(8)) * ms / 8)
-				}
-			})
-			wg.Go(func() {
-				for s.now() < 200*ms {
-					if _, err := g.Get(s.Context(), "k"); err != nil {
-						s.Errorf("Get of a patient caller: %v; want nil", err)
-					}
-					time.Sleep(time.Duration(1+rand.IntN(32)) * ms / 8)
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
 // The function has returned and a hook of the Guard's still runs: the result is
 // older than who comes now.
-func TestF4SettlingFlightIsNotJoined(t *testing.T) {
+func TestF4EndingFlightIsNotJoined(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"without a TTL": 0, "with a TTL": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
@@ -374,7 +283,7 @@ func TestF4SettlingFlightIsNotJoined(t *testing.T) {
 				hasty := s.get(s.until(200*ms), g, "k")
 				late := s.get(s.Context(), g, "k")
 				many := s.ask(func() weir.Result[int] { return g.GetMany(s.Context(), []string{"k"})["k"] })
-				refresh := s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") })
+				refresh := s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "k") })
 				weighing.Store(0)
 				s.want(hasty, 0, context.DeadlineExceeded, 200*ms)
 				s.want(first, 1, nil, time.Second)
@@ -533,7 +442,7 @@ func TestF7KeyUnequalToItself(t *testing.T) {
 			calls := map[string]func() error{
 				"Get":        func() error { _, err := g.Get(s.Context(), nan); return err },
 				"GetResult":  func() error { return g.GetResult(s.Context(), nan).Err },
-				"Refresh":    func() error { return g.Refresh(s.Context(), nan).Err },
+				"Refresh":    func() error { return g.RefreshResult(s.Context(), nan).Err },
 				"Set":        func() error { return g.Set(s.Context(), nan, 1) },
 				"Invalidate": func() error { return g.Invalidate(s.Context(), nan) },
 				"Expire":     func() error { return g.Expire(s.Context(), nan) },
@@ -625,7 +534,7 @@ func TestF9NestedLoads(t *testing.T) {
 			return get(g, context.WithoutCancel(ctx), key)
 		}, weir.ErrRecursive},
 		"GetResult": {func(g *guard, ctx context.Context, key string) error { return g.GetResult(ctx, key).Err }, weir.ErrRecursive},
-		"Refresh":   {func(g *guard, ctx context.Context, key string) error { return g.Refresh(ctx, key).Err }, weir.ErrRecursive},
+		"Refresh":   {func(g *guard, ctx context.Context, key string) error { return g.RefreshResult(ctx, key).Err }, weir.ErrRecursive},
 		"GetMany": {func(g *guard, ctx context.Context, key string) error {
 			r := g.GetMany(ctx, []string{"leaf", key})
 			if r["leaf"].Err != nil || r["leaf"].Value != 4 {
@@ -735,7 +644,7 @@ func TestNoLockIsHeldDuringALoad(t *testing.T) {
 			"Invalidate":     g.Invalidate(s.Context(), "3", "hung"),
 			"Expire":         g.Expire(s.Context(), "4", "hung"),
 			"InvalidateTags": g.InvalidateTags(s.Context(), "tag"),
-			"Clear":          g.Clear(s.Context()),
+			"InvalidateAll":  g.InvalidateAll(s.Context()),
 		} {
 			if err != nil {
 				s.Errorf("%s = %v; want nil", name, err)

@@ -25,7 +25,7 @@ type bulk struct {
 
 	mu     sync.Mutex
 	calls  []string // guarded by mu: the sorted keys of each call, and when it began
-	causes []error  // guarded by mu: of the calls that were cancelled
+	causes []error  // guarded by mu: of the calls that were canceled
 	start  time.Time
 }
 
@@ -163,7 +163,7 @@ func TestB3LoadManyAloneServesEverything(t *testing.T) {
 		b := &bulk{takes: time.Second}
 		g := guardFrom(s, weir.Source[string, int]{LoadMany: b.load}, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Hour})
 		s.want(s.get(s.Context(), g, "k"), 1, nil, time.Second)
-		s.want(s.ask(func() weir.Result[int] { return g.Refresh(s.Context(), "k") }), 2, nil, 2*time.Second)
+		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(s.Context(), "k") }), 2, nil, 2*time.Second)
 		s.at(4 * time.Second)
 		s.want(s.get(s.Context(), g, "k"), 2, nil, 4*time.Second) // stale, and a refresh
 		s.at(5 * time.Second)
@@ -174,9 +174,9 @@ func TestB3LoadManyAloneServesEverything(t *testing.T) {
 	})
 }
 
-// A bulk load is cancelled when the joiners of all its keys have left, and not
+// A bulk load is canceled when the joiners of all its keys have left, and not
 // before.
-func TestB3CancelledWhenAllHaveLeft(t *testing.T) {
+func TestB3CanceledWhenAllHaveLeft(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: 10 * time.Second}
 		g := guardFrom(s, weir.Source[string, int]{LoadMany: b.load}, weir.Options{})

@@ -67,7 +67,9 @@ var ways = map[string]func(*weir.Guard[string, int], context.Context) weir.Resul
 		return weir.Result[int]{Value: v, Err: err}
 	},
 	"GetResult": func(g *weir.Guard[string, int], ctx context.Context) weir.Result[int] { return g.GetResult(ctx, "k") },
-	"Refresh":   func(g *weir.Guard[string, int], ctx context.Context) weir.Result[int] { return g.Refresh(ctx, "k") },
+	"Refresh": func(g *weir.Guard[string, int], ctx context.Context) weir.Result[int] {
+		return g.RefreshResult(ctx, "k")
+	},
 	"GetMany": func(g *weir.Guard[string, int], ctx context.Context) weir.Result[int] {
 		results := g.GetMany(ctx, []string{"other", "k"})
 		for _, r := range results {
@@ -226,7 +228,7 @@ type rude struct{}
 func (rude) LoadStart(context.Context, weir.LoadInfo) context.Context { panic("start") }
 func (rude) LoadEnd(context.Context, weir.LoadInfo, weir.LoadEnd)     { panic("end") }
 func (rude) Waited(context.Context, weir.Wait)                        { panic("waited") }
-func (rude) Event(weir.Event)                                         { panic("event") }
+func (rude) Event(context.Context, weir.Event)                        { panic("event") }
 
 func TestF6ObserverThatPanics(t *testing.T) {
 	tell(t, func(s *story) {

@@ -133,7 +133,7 @@ func TestO3_HotKeysOfALoadThatHangs(t *testing.T) {
 		loadTime(4 * sec)
 		loadTime(6*sec, 5*sec, 5*sec)
 		loadTime(21*sec, 5*sec, 5*sec, 20*sec, 15*sec)
-		if d := g.Loads(); d.Count != 1 || d.Sum != 20*sec {
+		if d := g.LoadTimes(); d.Count != 1 || d.Sum != 20*sec {
 			s.Errorf("Loads = %d in %v; want 1 in 20s", d.Count, d.Sum)
 		}
 	})
@@ -158,7 +158,7 @@ func TestO3_HotKeysAgainstExactCounts(t *testing.T) {
 	for seed := range uint64(10) {
 		rec := &recorder{}
 		o := weir.Options{
-			TTL: 10 * sec, RefreshAhead: 0.7, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
+			TTL: 10 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
 			NegativeTTL: 3 * sec, SoftTimeout: sec, HotKeys: 5, Observer: rec,
 		}
 		rnd := rand.New(rand.NewPCG(seed, 8))
@@ -241,7 +241,7 @@ func TestC10_HitAllocatesNothing(t *testing.T) {
 	}
 	keys := springKeys(1000)
 	g := weir.Must(weir.New(func(context.Context, string) (int, error) { return 1, nil },
-		weir.Options{TTL: 100 * time.Hour, RefreshAhead: 0.8, HotKeys: 10, Observer: &recorder{}}))
+		weir.Options{TTL: 100 * time.Hour, RefreshAhead: 0.2, HotKeys: 10, Observer: &recorder{}}))
 	defer g.Close(t.Context())
 	ctx := t.Context()
 	g.GetMany(ctx, keys)

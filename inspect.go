@@ -17,21 +17,21 @@ type Inspector interface {
 	// Name is Options.Name.
 	Name() string
 	Stats() Stats
-	// Loads are how long the user's function ran, Waits how long calls have waited
+	// LoadTimes are how long the user's function ran, WaitTimes how long calls have waited
 	// for a load. A hit is in neither.
-	Loads() inspect.Durations
-	Waits() inspect.Durations
-	// Flights returns at most so many of what is in the air, the oldest first.
-	Flights(most int) []inspect.Flight
-	// Entries goes through all of the memory and counts. It is for consoles: some
+	LoadTimes() inspect.Durations
+	WaitTimes() inspect.Durations
+	// ActiveFlights returns at most so many of what is in flight, the oldest first.
+	ActiveFlights(most int) []inspect.Flight
+	// CountEntries goes through all of the memory and counts. It is for consoles: some
 	// ten milliseconds for a million entries, in which the Guard is not held up.
-	Entries() inspect.Entries
+	CountEntries() inspect.Entries
 	// HotKeys returns at most so many of each kind; none without Options.HotKeys.
 	HotKeys(most int) inspect.HotKeys
 	// Limiter is Options.Limiter, nil for none.
 	Limiter() limit.Limiter
 	InvalidateTags(ctx context.Context, tags ...string) error
-	Clear(ctx context.Context) error
+	InvalidateAll(ctx context.Context) error
 }
 
 var _ Inspector = (*Guard[int, int])(nil)
@@ -42,14 +42,14 @@ func (g *Guard[K, V]) Name() string { return g.o.Name }
 // Limiter returns Options.Limiter, nil for none.
 func (g *Guard[K, V]) Limiter() limit.Limiter { return g.o.Limiter }
 
-// Loads returns how long the user's function has run, for each load that has
+// LoadTimes returns how long the user's function has run, for each load that has
 // returned. A bulk load is one.
-func (g *Guard[K, V]) Loads() inspect.Durations { return g.loads.Durations() }
+func (g *Guard[K, V]) LoadTimes() inspect.Durations { return g.loads.Durations() }
 
-// Waits returns how long calls have waited for a load, their own or another's,
+// WaitTimes returns how long calls have waited for a load, their own or another's,
 // those that left among them. A GetMany waits for each key that memory does not
 // answer, for all at once.
-func (g *Guard[K, V]) Waits() inspect.Durations { return g.waits.Durations() }
+func (g *Guard[K, V]) WaitTimes() inspect.Durations { return g.waits.Durations() }
 
 // measure records how long the user's function took.
 func (r *run[K, V]) measure() {
@@ -65,22 +65,22 @@ const (
 	stageRunning              // the function was called
 )
 
-// Flights returns at most so many of the loads in the air, the oldest first; zero
+// ActiveFlights returns at most so many of the loads in flight, the oldest first; zero
 // or less is none. Those whose function does not return although they were given
 // up, because of the hard timeout, or as all callers have left, are stuck. It
 // takes the Guard's lock for a moment.
-func (g *Guard[K, V]) Flights(most int) []inspect.Flight {
+func (g *Guard[K, V]) ActiveFlights(most int) []inspect.Flight {
 	if most <= 0 {
 		return nil
 	}
-	flights := g.flightsInAir(most)
+	flights := g.collectFlights(most)
 	slices.SortStableFunc(flights, func(a, b inspect.Flight) int { return cmp.Compare(b.Age, a.Age) })
 	return flights
 }
 
-// flightsInAir is Flights before they are in order.
-func (g *Guard[K, V]) flightsInAir(most int) []inspect.Flight {
-	now := g.now()
+// collectFlights is ActiveFlights before they are in order.
+func (g *Guard[K, V]) collectFlights(most int) []inspect.Flight {
+	now := g.clock()
 	g.flights.Lock()
 	defer g.flights.Unlock()
 	flights := make([]inspect.Flight, 0, min(most, g.flights.RunningLocked()))
@@ -108,13 +108,13 @@ func (g *Guard[K, V]) flightsInAir(most int) []inspect.Flight {
 // it was given up and is on its way out, or each of its keys has gone another way.
 // The table's lock must be held.
 func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.FlightState, bool) {
-	stage, returned := l.Stage.Load(), l.Settling()
+	stage, returned := l.Stage.Load(), l.Ending()
 	switch {
 	case len(l.Flights()) == 0, l.FinalLocked() && (returned || stage != stageRunning):
 		return "", false
 	case l.FinalLocked():
 		return inspect.FlightStuck, true
-	case stage == stageAsking, returned && g.team != nil: // then the fleet is told
+	case stage == stageAsking, returned && g.fleet != nil: // then the fleet is told
 		return inspect.FlightAsking, true
 	case stage == stageRunning:
 		return inspect.FlightRunning, true
@@ -122,12 +122,12 @@ func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.Flig
 	return inspect.FlightQueued, true
 }
 
-// Entries counts what memory holds, by what would become of a Get now. With
+// CountEntries counts what memory holds, by what would become of a Get now. With
 // RefreshBeta an entry is due for its refresh as soon as hits draw. It does not
 // take the Guard's lock, and does not count as a use of the entries.
-func (g *Guard[K, V]) Entries() inspect.Entries {
+func (g *Guard[K, V]) CountEntries() inspect.Entries {
 	var n inspect.Entries
-	now := g.now()
+	now := g.clock()
 	for _, e := range g.store.All() {
 		*e.standing(&n, now)++
 	}
@@ -162,7 +162,7 @@ func (e *entry[V]) standing(n *inspect.Entries, now instant) *int {
 // GetMany, whatever it is answered from. The time of a bulk load is divided
 // evenly between its keys. A load that hangs counts with LoadTimeout when that is
 // over, and with the rest when it returns.
-func (g *Guard[K, V]) HotKeys(most int) inspect.HotKeys { return g.hot.HotKeys(most, g.now()) }
+func (g *Guard[K, V]) HotKeys(most int) inspect.HotKeys { return g.hot.HotKeys(most, g.clock()) }
 
 // asked counts a call for the hot keys, of which there must be some. turn differs
 // from call to call.
@@ -189,7 +189,7 @@ func (g *Guard[K, V]) worked(flights []*inflight.Flight[K, outcome[V]], took tim
 	if g.hot == nil {
 		return
 	}
-	now := g.now()
+	now := g.clock()
 	for _, f := range flights {
 		g.hot.Load(f.Key, took/time.Duration(len(flights)), now)
 	}

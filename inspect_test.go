@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/limit"
 )
@@ -24,11 +25,11 @@ func (s *story) onePermit() limit.Limiter {
 	return l
 }
 
-// wantFlights compares what is in the air.
+// wantFlights compares what is in flight.
 func wantFlights[K comparable, V any](t *testing.T, g *weir.Guard[K, V], want ...inspect.Flight) {
 	t.Helper()
 	synctest.Wait()
-	if got := g.Flights(100); !slices.Equal(got, want) {
+	if got := g.ActiveFlights(100); !slices.Equal(got, want) {
 		t.Errorf("Flights = %+v; want %+v", got, want)
 	}
 }
@@ -116,7 +117,7 @@ func TestO3_FlightsInAFleet(t *testing.T) {
 // A bulk load of which some keys go another way shows those apart.
 func TestO3_FlightsThatAreMoved(t *testing.T) {
 	inFleet(t, func(s *site) {
-		o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Tier: s.tier, Lease: 600 * ms}}
+		o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier, Lease: 600 * ms}}}
 		many := func(ctx context.Context, keys []string) (map[string]row, error) {
 			_, err := s.load(ctx, "")
 			return map[string]row{}, err
@@ -130,7 +131,7 @@ func TestO3_FlightsThatAreMoved(t *testing.T) {
 		go g.Get(s.Context(), "later")
 		time.Sleep(10 * ms)
 		synctest.Wait()
-		got := g.Flights(2)
+		got := g.ActiveFlights(2)
 		want := []inspect.Flight{
 			{Key: "a", Keys: 2, State: inspect.FlightRunning, Age: 10 * ms, Joiners: 2},
 			{Key: "b", Keys: 1, State: inspect.FlightAsking, Age: 10 * ms, Joiners: 1},
@@ -151,7 +152,7 @@ func TestO3_FlightsAreBounded(t *testing.T) {
 			s.at(s.now() + 100*ms)
 		}
 		for most, want := range map[int]int{-1: 0, 0: 0, 1: 1, 7: 7, 1 << 62: 50} {
-			flights := g.Flights(most)
+			flights := g.ActiveFlights(most)
 			if len(flights) != want {
 				s.Errorf("Flights(%d) has %d; want %d", most, len(flights), want)
 			}
@@ -172,7 +173,7 @@ func TestO3_EntriesByTheirInstants(t *testing.T) {
 		want := func(at time.Duration, want inspect.Entries) {
 			s.Helper()
 			s.until(at)
-			if got := s.g.Entries(); got != want {
+			if got := s.g.CountEntries(); got != want {
 				s.Errorf("at %v: Entries = %+v; want %+v", at, got, want)
 			}
 		}
@@ -187,7 +188,7 @@ func TestO3_EntriesByTheirInstants(t *testing.T) {
 		want(30*sec, inspect.Entries{Fresh: 2, Negative: 1, Dead: 1})
 		want(81*sec, inspect.Entries{RefreshDue: 2, Dead: 2})
 		s.set(5*sec, nil)
-		s.get("a") // and the refresh is in the air
+		s.get("a") // and the refresh is in flight
 		want(82*sec, inspect.Entries{Fresh: 1, RefreshDue: 1, Dead: 2})
 		want(110*sec, inspect.Entries{Fresh: 1, Stale: 1, Dead: 2})
 		want(151*sec, inspect.Entries{Fresh: 1, OnError: 1, Dead: 2})
@@ -208,7 +209,7 @@ func TestO3_EntriesOfAnInvalidatedTagAreDead(t *testing.T) {
 		s.prime("a")
 		s.prime("b")
 		s.g.InvalidateTags(s.Context(), "a")
-		if got, want := s.g.Entries(), (inspect.Entries{Fresh: 1, Dead: 1}); got != want {
+		if got, want := s.g.CountEntries(), (inspect.Entries{Fresh: 1, Dead: 1}); got != want {
 			s.Errorf("Entries = %+v; want %+v", got, want)
 		}
 	})
@@ -218,7 +219,7 @@ func TestO3_EntriesOfAnInvalidatedTagAreDead(t *testing.T) {
 func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
 	for seed := range uint64(8) {
 		rec := &recorder{}
-		o := weir.Options{TTL: 5 * sec, RefreshAhead: 0.7, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec, SoftTimeout: sec, LoadTimeout: 4 * sec, Observer: rec}
+		o := weir.Options{TTL: 5 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec, SoftTimeout: sec, LoadTimeout: 4 * sec, Observer: rec}
 		b := &bulk{takes: 700 * ms}
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		if seed%2 == 0 {
@@ -252,10 +253,10 @@ func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
 			for _, w := range rec.waits {
 				waits.Record(w.Duration)
 			}
-			wantDurations(s.T, "Loads", s.g.Loads(), loads.Durations())
-			wantDurations(s.T, "Waits", s.g.Waits(), waits.Durations())
-			if st := s.g.Stats(); s.g.Loads().Count != st.Loads || st.Loads < 20 || len(rec.waits) < 50 {
-				s.Errorf("seed %d: %d loads timed, %d waits; want all of %d, and many", seed, s.g.Loads().Count, len(rec.waits), st.Loads)
+			wantDurations(s.T, "Loads", s.g.LoadTimes(), loads.Durations())
+			wantDurations(s.T, "Waits", s.g.WaitTimes(), waits.Durations())
+			if st := s.g.Stats(); s.g.LoadTimes().Count != st.Loads || st.Loads < 20 || len(rec.waits) < 50 {
+				s.Errorf("seed %d: %d loads timed, %d waits; want all of %d, and many", seed, s.g.LoadTimes().Count, len(rec.waits), st.Loads)
 			}
 		})
 	}
@@ -277,10 +278,10 @@ func TestO3_WaitsOfAGetMany(t *testing.T) {
 		s.g.GetMany(s.Context(), keys)
 		s.g.GetMany(s.Context(), keys)
 		s.get(keys[0])
-		if d := s.g.Waits(); d.Count != 4 || d.Sum != 12*sec {
+		if d := s.g.WaitTimes(); d.Count != 4 || d.Sum != 12*sec {
 			s.Errorf("Waits = %d in %v; want 4 in 12s", d.Count, d.Sum)
 		}
-		if d := s.g.Loads(); d.Count != 1 || d.Sum != 3*sec {
+		if d := s.g.LoadTimes(); d.Count != 1 || d.Sum != 3*sec {
 			s.Errorf("Loads = %d in %v; want 1 in 3s", d.Count, d.Sum)
 		}
 	})
@@ -295,7 +296,7 @@ func TestO3_LoadsThatDoNotReturn(t *testing.T) {
 		s.get("k")
 		g.shut.Store(true)
 		s.get("k")
-		if d := s.g.Loads(); d.Count != 1 || d.Sum != sec {
+		if d := s.g.LoadTimes(); d.Count != 1 || d.Sum != sec {
 			s.Errorf("Loads = %d in %v; want 1 in 1s", d.Count, d.Sum)
 		}
 	})
@@ -337,13 +338,13 @@ func TestO3_LookingUnderTraffic(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 100 {
-			flights := g.Flights(5)
+			flights := g.ActiveFlights(5)
 			for i, f := range flights {
 				if f.Key == nil || f.Keys < 1 || f.Age < 0 || f.Joiners < 0 || i > 0 && f.Age > flights[i-1].Age || len(flights) > 5 {
 					t.Errorf("Flights(5) = %+v", flights)
 				}
 			}
-			if n := g.Entries(); n.Stale < 0 {
+			if n := g.CountEntries(); n.Stale < 0 {
 				t.Errorf("Entries = %+v", n)
 			}
 			if h := g.HotKeys(3); len(h.ByTraffic) > 3 || len(h.ByLoadTime) > 3 {
@@ -355,7 +356,7 @@ func TestO3_LookingUnderTraffic(t *testing.T) {
 	if err := g.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if st := g.Stats(); g.Loads().Count != st.Loads || len(g.Flights(5)) != 0 {
-		t.Errorf("%d loads timed, %d in the air; want %d and none", g.Loads().Count, len(g.Flights(5)), st.Loads)
+	if st := g.Stats(); g.LoadTimes().Count != st.Loads || len(g.ActiveFlights(5)) != 0 {
+		t.Errorf("%d loads timed, %d in flight; want %d and none", g.LoadTimes().Count, len(g.ActiveFlights(5)), st.Loads)
 	}
 }

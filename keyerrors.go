@@ -17,6 +17,8 @@ import (
 // it says all there is to say: a key that it does not name, and that has no
 // value, is not found. Joined with another error such a key has failed with that
 // one. If two KeyErrors name one key, a failure outweighs not-found.
+//
+// SetMany returns KeyErrors as well.
 type KeyErrors[K comparable] map[K]error
 
 func (e KeyErrors[K]) Error() string {

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -16,91 +17,190 @@ import (
 // a load for each. The map has one result for each distinct key.
 //
 // When ctx ends, the keys that have no answer yet get its cause. A bulk load
-// is cancelled when the callers of all its keys have left.
+// is canceled when the callers of all its keys have left.
 func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
-	results := make(map[K]Result[V], len(keys))
-	counted := make(map[K]bool) // of keys that are looked at again, those that were on a load
-	for len(keys) > 0 {
-		keys = g.manyOnce(ctx, keys, results, counted)
-		for _, key := range keys {
-			delete(results, key)
-		}
-	}
-	if inflight.Within(ctx) {
-		for key, r := range results {
-			results[key] = handOn(ctx, g, r)
-		}
-	}
-	return results
+	m := g.many(ctx, keys, Policy{})
+	defer m.leave()
+	return m.all()
 }
 
-// manyOnce is GetMany up to where memory must be looked at again for some of
-// the keys, which it returns. That is rare, but then it may be so for many, and
-// they must not be loaded one by one.
-func (g *Guard[K, V]) manyOnce(ctx context.Context, keys []K, results map[K]Result[V], counted map[K]bool) []K {
-	missing := g.manyFromMemory(ctx, keys, results, counted)
-	if len(missing) == 0 {
-		return nil
+// GetManySeq is [Guard.GetMany] for results in the order of keys, each as soon
+// as it and those before it are there. A key that is in keys twice comes twice,
+// with the same result.
+//
+// All loads start when the iteration begins, before the first result, and again
+// in each iteration. One that ends early leaves the loads of the keys that it
+// has not reached, and who else waits for them keeps them running. Nothing is
+// held over the loop's body: it may take its time, and call the Guard.
+func (g *Guard[K, V]) GetManySeq(ctx context.Context, keys []K) iter.Seq2[K, Result[V]] {
+	return func(yield func(K, Result[V]) bool) {
+		m := g.many(ctx, keys, Policy{})
+		defer m.leave()
+		for _, key := range keys {
+			if !yield(key, m.one(key)) {
+				return
+			}
+		}
 	}
-	calls := make([]manyCall[K, V], 0, len(missing))
+}
+
+// A many is one call for several keys.
+type many[K comparable, V any] struct {
+	g       *Guard[K, V]
+	ctx     context.Context
+	policy  Policy // of each call: that of a Refresh, or none
+	results map[K]Result[V]
+	counted map[K]bool       // of keys that are looked at again, those that were on a load
+	calls   []manyCall[K, V] // of the keys that are not in memory
+	at      map[K]int        // where in calls a key is; nil until somebody asks
+	again   []K              // keys for which memory must be looked at again
+}
+
+// A manyCall is a call that is on its flight, or waits for one to settle.
+type manyCall[K comparable, V any] struct {
+	call[K, V]
+	joined bool
+	done   bool
+	ending *inflight.Flight[K, outcome[V]] // instead of a joiner: its result is older than the call
+}
+
+// many answers from memory what it can, and starts or joins the loads of the
+// other keys. The caller defers leave at once.
+func (g *Guard[K, V]) many(ctx context.Context, keys []K, p Policy) *many[K, V] {
+	m := &many[K, V]{
+		g: g, ctx: ctx, policy: p,
+		results: make(map[K]Result[V], len(keys)), counted: make(map[K]bool),
+	}
+	m.begin(keys)
+	return m
+}
+
+// leave takes the call off all flights that it is still on.
+func (m *many[K, V]) leave() {
+	for i := range m.calls {
+		m.calls[i].leave()
+	}
+}
+
+// begin looks at memory, and starts or joins the loads of what is not there.
+// User code that does not return leaves no joiner behind.
+func (m *many[K, V]) begin(keys []K) {
+	m.calls, m.at, m.again = nil, nil, nil
+	missing := m.fromMemory(keys)
+	if len(missing) == 0 {
+		return
+	}
+	begun := false
 	defer func() {
-		for i := range calls {
-			calls[i].leave()
+		if !begun {
+			m.leave()
 		}
 	}()
-	again := g.loadMany(ctx, missing, results, counted, &calls)
-	for i := range calls { // all of them wait from now on, though one after another is looked after
-		calls[i].waitStart()
+	m.calls = make([]manyCall[K, V], 0, len(missing))
+	m.load(missing)
+	for i := range m.calls { // all of them wait from now on, though one after another is looked after
+		m.calls[i].waitStart()
 	}
-	for i := range calls {
-		if c := &calls[i]; c.settling != nil {
-			c.counted = counted[c.key]
-			if r, ok := c.passSoft(c.settling); ok {
-				results[c.key] = r
-				continue
-			}
-		} else if r, ok := c.awaitOn(c.joined); ok {
-			results[c.key] = r
-			continue
-		} else {
-			counted[c.key] = true
-		}
-		again = append(again, calls[i].key)
-	}
-	return again
+	begun = true
 }
 
-// manyFromMemory answers what memory can, starts one refresh for all that are
+// all waits for the keys that have no answer yet, and returns all results. Where
+// memory must be looked at again for some keys, it is for all of them together:
+// that is rare, but then they may be many, and must not be loaded one by one.
+func (m *many[K, V]) all() map[K]Result[V] {
+	for {
+		for i := range m.calls {
+			m.await(&m.calls[i])
+		}
+		if len(m.again) == 0 {
+			return m.results
+		}
+		m.begin(m.again)
+	}
+}
+
+// one waits for the answer of key, which is one of those that m was begun with.
+func (m *many[K, V]) one(key K) Result[V] {
+	if err := checkKey(key); err != nil {
+		return Result[V]{Err: err}
+	}
+	if m.at == nil {
+		m.at = make(map[K]int, len(m.calls))
+		for i := range m.calls {
+			m.at[m.calls[i].key] = i
+		}
+	}
+	if i, ok := m.at[key]; ok {
+		m.await(&m.calls[i])
+	}
+	if r, ok := m.results[key]; ok {
+		return r
+	}
+	return m.all()[key] // it is one of those in again
+}
+
+// await waits for the answer of c, or notes that memory must be looked at again.
+func (m *many[K, V]) await(c *manyCall[K, V]) {
+	if c.done {
+		return
+	}
+	c.done = true
+	var r Result[V]
+	var ok bool
+	if c.ending != nil {
+		r, ok = c.passSoft(c.ending)
+	} else {
+		r, ok = c.awaitOn(c.joined)
+	}
+	if ok {
+		m.results[c.key] = handOn(m.ctx, m.g, r)
+		return
+	}
+	m.counted[c.key] = m.counted[c.key] || c.ending == nil
+	m.lookAgain(c.key)
+}
+
+// lookAgain takes key for the next round.
+func (m *many[K, V]) lookAgain(key K) {
+	delete(m.results, key)
+	m.again = append(m.again, key)
+}
+
+// fromMemory answers what memory can, starts one refresh for all that are
 // due, and returns the other keys.
-func (g *Guard[K, V]) manyFromMemory(ctx context.Context, keys []K, results map[K]Result[V], counted map[K]bool) []missing[K, V] {
+func (m *many[K, V]) fromMemory(keys []K) []missing[K, V] {
+	g := m.g
 	var rest []missing[K, V]
 	var due elections[K, V]
 	defer due.takeBack()
-	now := g.now()
+	now := g.clock()
 	for _, key := range keys {
 		if checkKey(key) != nil {
-			results[key] = Result[V]{Err: ErrKey}
+			m.results[key] = Result[V]{Err: ErrKey}
 			g.count.rejected.Add(1)
 			continue
 		}
-		if _, seen := results[key]; seen {
+		if _, seen := m.results[key]; seen {
 			continue
 		}
 		if g.hot != nil {
 			g.asked(key, rand.Uint64(), now)
 		}
-		e := g.lookup(key)
-		if g.elect(e, now) {
-			due.add(key, e, now)
+		var e *entry[V]
+		if !m.policy.Bypass {
+			e = g.lookup(key)
+			if g.elect(e, now) {
+				due.add(key, e, now)
+			}
+			if r, ok := g.fromMemory(m.ctx, key, e, now, m.counted[key]); ok {
+				m.results[key] = handOn(m.ctx, g, r)
+				continue
+			}
 		}
-		if r, ok := g.fromMemory(key, e, now, counted[key]); ok {
-			results[key] = r
-		} else {
-			results[key] = Result[V]{} // seen; loadMany fills it
-			rest = append(rest, missing[K, V]{key, e})
-		}
+		m.results[key] = Result[V]{} // seen; its call fills it
+		rest = append(rest, missing[K, V]{key, e})
 	}
-	g.refreshMany(ctx, &due, now)
+	g.refreshMany(m.ctx, &due, now)
 	return rest
 }
 
@@ -110,32 +210,30 @@ type missing[K comparable, V any] struct {
 	entry *entry[V]
 }
 
+// call returns a call for key.
+func (m *many[K, V]) call(key K) call[K, V] {
+	return call[K, V]{g: m.g, ctx: m.ctx, key: key, policy: m.policy, forced: m.policy.Bypass, counted: m.counted[key]}
+}
+
 // turnedCall is a call whose load is queued for too long for it.
 type turnedCall[K comparable, V any] struct {
 	call[K, V]
 	refusal error
 }
 
-// manyCall is a call that is on its flight, or waits for one to settle.
-type manyCall[K comparable, V any] struct {
-	call[K, V]
-	joined   bool
-	settling *inflight.Flight[K, outcome[V]] // instead of a seat: its result is older than the call
-}
-
-// loadMany joins the flights of the keys, and starts a load for those that
-// have none, before anything is waited for. It returns the keys for which the
-// caller must look at memory again; to those it refuses it answers itself. The
-// seats on the flights are in calls, also if a hook does not return.
-func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], results map[K]Result[V], counted map[K]bool, calls *[]manyCall[K, V]) (again []K) {
+// load joins the flights of the keys, and starts a load for those that have
+// none, before anything is waited for. To the keys that it refuses it answers
+// itself.
+func (m *many[K, V]) load(rest []missing[K, V]) {
+	g := m.g
 	ready := rest[:0]
-	for _, m := range rest {
-		c := call[K, V]{g: g, ctx: ctx, key: m.key}
+	for _, one := range rest {
+		c := m.call(one.key)
 		if err := c.refused(); err != nil {
-			once(&g.count.rejected, counted[m.key])
-			results[m.key] = Result[V]{Err: err}
+			c.counts(&g.count.rejected)
+			m.results[one.key] = Result[V]{Err: err}
 		} else {
-			ready = append(ready, m)
+			ready = append(ready, one)
 		}
 	}
 	var started []*inflight.Load[K, outcome[V]]
@@ -143,58 +241,59 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	var absentScopes []any
 	var refused []K
 	var turned []turnedCall[K, V]
-	now, d, within := g.now(), admit.Of(ctx, g.o.Limiter), lend.From(ctx)
+	now, d, within := g.clock(), admit.Of(m.ctx, g.o.Limiter), lend.From(m.ctx)
 	scopes := g.scopesOf(ready)
 
 	g.flights.Lock()
 	on := func(key K, joined bool) *manyCall[K, V] { // there is room: a call stays where it is
-		*calls = append(*calls, manyCall[K, V]{call: call[K, V]{g: g, ctx: ctx, key: key, demand: d, within: within}, joined: joined})
-		return &(*calls)[len(*calls)-1]
+		m.calls = append(m.calls, manyCall[K, V]{call: m.call(key), joined: joined})
+		c := &m.calls[len(m.calls)-1]
+		c.demand, c.within = d, within
+		return c
 	}
-	starts := func(f *inflight.Flight[K, outcome[V]]) {
-		c := on(f.Key, false)
-		c.enterLocked()
-		c.sitLocked(f)
-		once(&g.count.started, counted[f.Key])
+	starts := func(l *inflight.Load[K, outcome[V]]) {
+		l.Forced = m.policy.Bypass
+		started = append(started, l)
+		for _, f := range l.Flights() {
+			c := on(f.Key, false)
+			c.enterLocked()
+			c.attachLocked(f)
+			once(&g.count.started, m.counted[f.Key])
+		}
 	}
-	for i, m := range ready {
-		f := g.flights.FindLocked(m.key)
+	for i, one := range ready {
+		f := g.flights.FindLocked(one.key)
 		switch {
 		case g.closed.Load():
-			once(&g.count.rejected, counted[m.key])
-			results[m.key] = Result[V]{Err: ErrClosed}
-		case f != nil && f.Load().Settling():
-			on(m.key, true).settling = f
-		case f == nil && g.lookup(m.key) != m.entry:
-			again = append(again, m.key)
+			once(&g.count.rejected, m.counted[one.key])
+			m.results[one.key] = Result[V]{Err: ErrClosed}
+		case f != nil && f.Load().Ending():
+			on(one.key, true).ending = f
+		case f == nil && !m.policy.Bypass && g.lookup(one.key) != one.entry:
+			m.lookAgain(one.key)
 		case f != nil:
-			c := on(m.key, true)
+			c := on(one.key, true)
 			if err := c.joinLocked(f); err != nil {
-				*calls = (*calls)[:len(*calls)-1]
-				turned = append(turned, turnedCall[K, V]{call[K, V]{g: g, key: m.key, counted: counted[m.key]}, err})
+				m.calls = m.calls[:len(m.calls)-1]
+				turned = append(turned, turnedCall[K, V]{m.call(one.key), err})
 				continue
 			}
 			c.enterLocked()
-			once(&g.count.joins, counted[m.key])
+			once(&g.count.joins, m.counted[one.key])
 		case g.hungLocked():
-			refused = append(refused, m.key)
+			refused = append(refused, one.key)
 		case g.src.bulk():
-			absent = append(absent, m.key)
+			absent = append(absent, one.key)
 			if scopes != nil {
 				absentScopes = append(absentScopes, scopes[i])
 			}
 		default:
-			f, _, _ := g.startLocked(ctx, m.key, nil, now, d) // Batch needs a bulk load: nothing is gathered here
-			started = append(started, f.Load())
-			starts(f)
+			f, _, _ := g.startLocked(m.ctx, one.key, nil, now, d) // Batch needs a bulk load: nothing is gathered here
+			starts(f.Load())
 		}
 	}
 	for _, keys := range g.bulks(absent, absentScopes) {
-		l := g.startManyLocked(ctx, keys, false, now, d)
-		started = append(started, l)
-		for _, f := range l.Flights() {
-			starts(f)
-		}
+		starts(g.startManyLocked(m.ctx, keys, false, now, d))
 	}
 	g.flights.Unlock()
 
@@ -203,15 +302,15 @@ func (g *Guard[K, V]) loadMany(ctx context.Context, rest []missing[K, V], result
 	}
 	for _, t := range turned {
 		t.turnedAway(t.refusal)
-		results[t.key] = g.failed(t.key, t.refusal)
+		m.results[t.key] = t.failed(t.refusal)
 	}
 	for _, key := range refused {
+		c := m.call(key)
 		g.count.stuckRefusals.Add(1)
-		once(&g.count.turnedAway, counted[key])
-		g.event(EventRefused, key, ErrStuck)
-		results[key] = g.failed(key, ErrStuck)
+		c.counts(&g.count.turnedAway)
+		g.event(m.ctx, EventRefused, key, ErrStuck)
+		m.results[key] = c.failed(ErrStuck)
 	}
-	return again
 }
 
 // startManyLocked puts a load for keys into the table, which nobody can add to.
@@ -222,8 +321,8 @@ func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background 
 	for _, f := range l.Flights() {
 		f.Began = now
 	}
-	if g.places != nil {
-		l.Group = g.places.SendLocked(l)
+	if g.batches != nil {
+		l.Group = g.batches.SendLocked(l)
 	}
 	return l
 }

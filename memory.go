@@ -1,5 +1,11 @@
 package weir
 
+import (
+	"context"
+
+	"github.com/maypok86/otter/v2"
+)
+
 // slack is how many entries may be written between two looks at the bound.
 // With the store's own buffer it keeps a burst within 1,024 entries above it.
 const slack = 256
@@ -12,6 +18,21 @@ func (g *Guard[K, V]) trim(n int) {
 	}
 }
 
+// deleted counts evictions. The store calls it under a lock of its own, for
+// each entry that is removed or replaced.
+func (g *Guard[K, V]) deleted(e otter.DeletionEvent[K, *entry[V]]) {
+	if e.Cause == otter.CauseOverflow {
+		g.count.evicted.Add(1)
+	}
+}
+
+// reportEviction reports one, on a goroutine of the store and under no lock.
+func (g *Guard[K, V]) reportEviction(e otter.DeletionEvent[K, *entry[V]]) {
+	if e.Cause == otter.CauseOverflow {
+		g.event(context.Background(), EventEvicted, e.Key, nil)
+	}
+}
+
 // removeLocked takes key out of memory. The table's lock must be held.
 func (g *Guard[K, V]) removeLocked(key K) {
 	if _, ok := g.store.GetEntryQuietly(key); ok {
@@ -19,7 +40,7 @@ func (g *Guard[K, V]) removeLocked(key K) {
 	}
 }
 
-// postponeLocked ends the state in which a refresh of key is in the air: the
+// postponeLocked ends the state in which a refresh of key is in flight: the
 // next may start at from. The table's lock must be held.
 func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 	e := g.lookup(key)
@@ -39,9 +60,9 @@ func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 	e := g.lookup(key)
 	if g.clearing > 0 {
-		e = nil // on its way out, see Clear
+		e = nil // on its way out, see InvalidateAll
 	}
-	if e == nil || e.kind != kindNegative || g.now() >= e.freshUntil {
+	if e == nil || e.kind != kindNegative || g.clock() >= e.freshUntil {
 		g.store.Set(key, e.withMemo(memo{err: err, until: until, row: 1}))
 	}
 	g.postponeLocked(key, until)
@@ -53,7 +74,7 @@ func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 func (g *Guard[K, V]) rememberLocked(key K, err error, class Class, now instant) {
 	e := g.lookup(key)
 	if g.clearing > 0 {
-		e = nil // on its way out, see Clear
+		e = nil // on its way out, see InvalidateAll
 	}
 	retry := later(now, Backoff{g.o.RefreshRetry, g.o.RefreshRetryMax}.after(e.failedLocked()))
 	if b := g.o.FailureMemo.of(class); b.Initial > 0 && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {

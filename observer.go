@@ -3,6 +3,8 @@ package weir
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir/internal/chain"
 )
 
 // An Observer is told what a Guard does: metrics, traces and logs are
@@ -32,8 +34,9 @@ type Observer interface {
 	// context.
 	Waited(ctx context.Context, w Wait)
 
-	// Event is called for what is neither a load nor a wait.
-	Event(e Event)
+	// Event is called for what is neither a load nor a wait, with the context of
+	// the call or the load that it happened to, which may have ended.
+	Event(ctx context.Context, e Event)
 }
 
 // LoadInfo describes a load.
@@ -75,8 +78,13 @@ type Wait struct {
 type Event struct {
 	Guard string
 	Kind  EventKind
-	Key   any
+	Key   any // of several the first; nil if it is not about a key
 	Err   error
+
+	// Keys and Tags say what was invalidated or expired: so many keys, or the
+	// entries with one of the tags. Without either it was everything.
+	Keys int
+	Tags []string // must not be changed
 }
 
 // An EventKind is the kind of an Event.
@@ -84,7 +92,7 @@ type EventKind uint8
 
 const (
 	// EventRefused: the limiter refused a load, or it met Options.MaxStuck.
-	EventRefused EventKind = iota
+	EventRefused EventKind = 1 + iota
 	// EventRefreshSkipped: a background refresh found Options.MaxRefreshes
 	// reached, or the limiter had no permit to spare.
 	EventRefreshSkipped
@@ -93,7 +101,7 @@ const (
 	// EventTimedOut: a load has outlived Options.LoadTimeout and is stuck
 	// until it returns.
 	EventTimedOut
-	// EventAbandoned: a load was cancelled because all its callers had left.
+	// EventAbandoned: a load was canceled because all its callers had left.
 	EventAbandoned
 	// EventTooHeavy: an entry is heavier than Options.MaxWeight.
 	EventTooHeavy
@@ -104,6 +112,15 @@ const (
 	// EventInvalidationsSent: the Tier has acknowledged all that were pending. The
 	// Event has no Key.
 	EventInvalidationsSent
+	// EventInvalidated: a call of Invalidate, InvalidateTags or InvalidateAll has
+	// done its work here. Err is what the fleet has not acknowledged. What another instance
+	// invalidates is no event here.
+	EventInvalidated
+	// EventExpired: likewise for Expire, ExpireTags and ExpireAll.
+	EventExpired
+	// EventEvicted: an entry was removed because memory was full. It is reported
+	// with Options.ReportEvictions only: Stats.Evicted counts without it.
+	EventEvicted
 )
 
 func (k EventKind) String() string {
@@ -124,6 +141,12 @@ func (k EventKind) String() string {
 		return "invalidations pending"
 	case EventInvalidationsSent:
 		return "invalidations sent"
+	case EventInvalidated:
+		return "invalidated"
+	case EventExpired:
+		return "expired"
+	case EventEvicted:
+		return "evicted"
 	}
 	return "unknown"
 }
@@ -143,4 +166,41 @@ func (NopObserver) LoadEnd(context.Context, LoadInfo, LoadEnd) {}
 func (NopObserver) Waited(context.Context, Wait) {}
 
 // Event does nothing.
-func (NopObserver) Event(Event) {}
+func (NopObserver) Event(context.Context, Event) {}
+
+// Observers returns an Observer that calls each of all, without those that are
+// nil. LoadStart is called in order, with the context that the one before it
+// returned; LoadEnd in reverse order. Each gets the context in LoadEnd, and in
+// Wait.Load, that it returned itself. A panic or runtime.Goexit of one keeps none of
+// the others from being called. A panic in LoadStart is counted when the load ends.
+func Observers(all ...Observer) Observer {
+	o := &observers{}
+	for _, one := range all {
+		if one != nil {
+			o.all = append(o.all, one)
+		}
+	}
+	return o
+}
+
+type observers struct{ all []Observer }
+
+func (o *observers) LoadStart(ctx context.Context, l LoadInfo) context.Context {
+	return chain.Start(ctx, o, len(o.all), func(i int, ctx context.Context) context.Context { return o.all[i].LoadStart(ctx, l) })
+}
+
+func (o *observers) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
+	chain.End(ctx, o, len(o.all), func(i int, ctx context.Context) { o.all[i].LoadEnd(ctx, l, end) })
+}
+
+func (o *observers) Waited(ctx context.Context, w Wait) {
+	load := w.Load
+	chain.Each(len(o.all), func(i int) {
+		w.Load = chain.Own(load, o, i)
+		o.all[i].Waited(ctx, w)
+	})
+}
+
+func (o *observers) Event(ctx context.Context, e Event) {
+	chain.Each(len(o.all), func(i int) { o.all[i].Event(ctx, e) })
+}

@@ -27,6 +27,9 @@ const (
 	DefaultBatchParallel   = 4
 )
 
+// MaxRefreshAhead is the most that Options.RefreshAhead may be.
+const MaxRefreshAhead = 0.5
+
 // MaxHotKeys is the most that Options.HotKeys may be.
 const MaxHotKeys = hotkeys.Max
 
@@ -37,9 +40,9 @@ const MaxHotKeys = hotkeys.Max
 // An entry passes four instants, counted from the end of its load (RefreshBeta
 // has a draw in place of the first):
 //
-//	load ── RefreshAhead·TTL ── TTL ── TTL+StaleWhileRevalidate ── TTL+StaleIfError ──
-//	   hit     hit, and a           stale value at once,    a load is tried; if it      load
-//	           background refresh   background refresh      fails, the stale value
+//	load ── TTL-RefreshAhead·TTL ── TTL ── TTL+StaleWhileRevalidate ── TTL+StaleIfError ──
+//	   hit     hit, and a               stale value at once,    a load is tried; if it      load
+//	           background refresh       background refresh      fails, the stale value
 type Options struct {
 	// Name is the Guard's name in metrics, traces and logs.
 	Name string
@@ -54,14 +57,17 @@ type Options struct {
 	// together. Zero: none.
 	TTLJitter float64
 
-	// RefreshAhead is the share of the TTL, from 0 to below 1, after which a
-	// hit starts a refresh in the background: with 0.8, in the last fifth of
-	// the TTL. The same goes for a negative answer and its NegativeTTL. Zero: off.
+	// RefreshAhead is the share of the TTL, counted from its end, in which a
+	// hit starts a refresh in the background: with 0.2, in the last fifth. The
+	// same goes for a negative answer and its NegativeTTL. Zero: off. At most
+	// MaxRefreshAhead, 0.5.
 	RefreshAhead float64
 
-	// RefreshJitter is the share of the TTL by which a refresh may start
-	// earlier than RefreshAhead says, at random. Zero: DefaultRefreshJitter,
-	// or RefreshAhead if that is less. Negative: none.
+	// RefreshJitter is added to RefreshAhead, at random and up to the whole of
+	// it for each entry, so that entries made together are not refreshed
+	// together: with 0.2 and a jitter of 0.1, the refresh starts in the last
+	// 20 to 30 % of the TTL. Zero: DefaultRefreshJitter, or RefreshAhead if that
+	// is less. Negative: none. At most 0.5, and without RefreshAhead 0.
 	RefreshJitter float64
 
 	// RefreshBeta, in place of RefreshAhead, lets each hit decide by a draw
@@ -130,12 +136,12 @@ type Options struct {
 	//
 	// A caller with a deadline does not wait longer than that allows: it takes the
 	// stale value when 5 % of the time that it had are left, and at least 1 ms,
-	// with or without a SoftTimeout. One that is cancelled leaves at once. Refresh,
+	// with or without a SoftTimeout. One that is canceled leaves at once. Refresh,
 	// which wants no stale value, waits.
 	SoftTimeout time.Duration
 
 	// AbandonGrace says what happens to a load when its last caller has left.
-	// Zero: its context is cancelled at once. Positive: after that time,
+	// Zero: its context is canceled at once. Positive: after that time,
 	// unless somebody has joined it. Negative (Never): it runs to its end and
 	// its value is kept.
 	AbandonGrace time.Duration
@@ -170,7 +176,7 @@ type Options struct {
 	// of them by limit.All, or one shared with other Guards. Hits and callers
 	// that join a load never meet it. A load that asks another Guard with the
 	// same Concurrency or Adaptive, through its context, lends it its permit: to
-	// one flight at a time, until both have ended. Nil: every load is admitted.
+	// one flight at a time, until both have ended. Nil, and limit.All(): every load is admitted.
 	Limiter limit.Limiter
 
 	// Classify says what an error of the load means. It is not asked about
@@ -190,11 +196,16 @@ type Options struct {
 	// HotKeys is how many of the busiest keys Guard.HotKeys can tell, by traffic
 	// and by load time, at most MaxHotKeys. For each, eight counters of both kinds
 	// are kept with their keys, whether those are in memory or not. A hit costs
-	// some nanoseconds more. Zero: none, at no cost.
+	// some nanoseconds more. Zero or negative: none, at no cost.
 	HotKeys int
 
-	// Observer is told what happens. Nil: nobody is, at no cost.
+	// Observer is told what happens. Nil: nobody is, at no cost. See [Observers] for
+	// several.
 	Observer Observer
+	// ReportEvictions reports each eviction to the Observer, as EventEvicted, on a
+	// goroutine of the store, for which Close does not wait. Every write that
+	// replaces or removes an entry costs a goroutine then.
+	ReportEvictions bool
 }
 
 // A FailureMemo says how long the Guard keeps an error, by class, and gives it
@@ -238,7 +249,7 @@ func (m FailureMemo) of(c Class) Backoff {
 
 // withDefaults returns o with its zero values replaced.
 func (o Options) withDefaults() Options {
-	if o.RefreshAhead > 0 && o.RefreshJitter == 0 {
+	if o.RefreshJitter == 0 {
 		o.RefreshJitter = min(DefaultRefreshJitter, o.RefreshAhead)
 	}
 	o.RefreshJitter = max(o.RefreshJitter, 0)

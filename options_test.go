@@ -85,6 +85,7 @@ func TestM2Classify(t *testing.T) {
 }
 
 func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
+	const shareFromEnd = "from 0 to 0.5: the share of the TTL, counted from its end"
 	for _, row := range []struct {
 		field string
 		o     weir.Options
@@ -94,14 +95,14 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.TTL", weir.Options{TTL: -1}, time.Duration(-1), "0 or more"},
 		{"Options.TTLJitter", weir.Options{TTLJitter: -0.1}, -0.1, "from 0 to 0.5"},
 		{"Options.TTLJitter", weir.Options{TTLJitter: 0.51}, 0.51, "from 0 to 0.5"},
-		{"Options.RefreshAhead", weir.Options{RefreshAhead: -0.1, RefreshJitter: -1}, -0.1, "at least 0 and below 1"},
-		{"Options.RefreshAhead", weir.Options{RefreshAhead: 1}, 1.0, "at least 0 and below 1"},
-		{"Options.RefreshJitter", weir.Options{RefreshAhead: 0.5, RefreshJitter: 0.6}, 0.6, "at most RefreshAhead (0.5)"},
+		{"Options.RefreshAhead", weir.Options{RefreshAhead: -0.1, RefreshJitter: -1}, -0.1, shareFromEnd},
+		{"Options.RefreshAhead", weir.Options{RefreshAhead: 0.8}, 0.8, shareFromEnd},
+		{"Options.RefreshJitter", weir.Options{RefreshAhead: 0.5, RefreshJitter: 0.6}, 0.6, "at most 0.5"},
 		{"Options.RefreshBeta", weir.Options{RefreshBeta: -0.1}, -0.1, "0 (off) or more, and finite"},
 		{"Options.RefreshBeta", weir.Options{RefreshBeta: math.Inf(1)}, math.Inf(1), "0 (off) or more, and finite"},
 		{"Options.RefreshBeta", weir.Options{RefreshBeta: math.Inf(-1)}, math.Inf(-1), "0 (off) or more, and finite"},
-		{"Options.RefreshBeta", weir.Options{RefreshBeta: 1, RefreshAhead: 0.8}, 1.0, "0 when RefreshAhead is set"},
-		{"Options.RefreshJitter", weir.Options{RefreshBeta: 1, RefreshJitter: 0.1}, 0.1, "at most RefreshAhead (0)"},
+		{"Options.RefreshBeta", weir.Options{RefreshBeta: 1, RefreshAhead: 0.2}, 1.0, "0 when RefreshAhead is set"},
+		{"Options.RefreshJitter", weir.Options{RefreshBeta: 1, RefreshJitter: 0.1}, 0.1, "0 without RefreshAhead"},
 		{"Options.RefreshRetry", weir.Options{RefreshRetry: -sec}, -sec, "0 or more"},
 		{"Options.RefreshRetryMax", weir.Options{RefreshRetryMax: sec - 1}, sec - 1, "0 (the default) or at least RefreshRetry (1s)"},
 		{"Options.RefreshRetryMax", weir.Options{RefreshRetry: 3 * sec, RefreshRetryMax: 2 * sec}, 2 * sec, "0 (the default) or at least RefreshRetry (3s)"},
@@ -116,12 +117,11 @@ func TestM4ValidateNamesFieldValueAndBound(t *testing.T) {
 		{"Options.MaxEntries", weir.Options{MaxEntries: 1, MaxWeight: 1}, 1, "0 when MaxWeight is set"},
 		{"Options.MaxRefreshes", weir.Options{MaxRefreshes: -1}, -1, "0 (the default) or more"},
 		{"Options.MaxStuck", weir.Options{MaxStuck: -1}, -1, "0 (the default) or more"},
-		{"Options.HotKeys", weir.Options{HotKeys: -1}, -1, "from 0 (off) to 10000"},
-		{"Options.HotKeys", weir.Options{HotKeys: weir.MaxHotKeys + 1}, 10_001, "from 0 (off) to 10000"},
+		{"Options.HotKeys", weir.Options{HotKeys: weir.MaxHotKeys + 1}, 10_001, "at most 10000"},
 	} {
 		var fault *weir.OptionError
 		err := row.o.Validate()
-		if !errors.As(err, &fault) || *fault != (weir.OptionError{Field: row.field, Value: row.value, Bound: row.bound}) {
+		if !errors.As(err, &fault) || *fault != (weir.OptionError{Package: "weir", Field: row.field, Value: row.value, Bound: row.bound}) {
 			t.Errorf("Validate = %#v; want %s, %v, %s", fault, row.field, row.value, row.bound)
 			continue
 		}
@@ -236,12 +236,12 @@ func TestM4Advice(t *testing.T) {
 		{"zero", weir.Options{}, nil},
 		{"common", weir.Options{TTL: time.Minute}, nil},
 		{"all that goes together", weir.Options{
-			TTL: time.Minute, TTLJitter: 0.1, RefreshAhead: 0.8, StaleWhileRevalidate: sec, StaleIfError: time.Hour,
+			TTL: time.Minute, TTLJitter: 0.1, RefreshAhead: 0.2, StaleWhileRevalidate: sec, StaleIfError: time.Hour,
 			SoftTimeout: sec, LoadTimeout: 10 * sec, NegativeTTL: sec,
 		}, nil},
 		{"endless", weir.Options{TTL: math.MaxInt64, StaleWhileRevalidate: math.MaxInt64, StaleIfError: math.MaxInt64, RefreshAhead: 0.5}, nil},
-		{"refresh-ahead without TTL", weir.Options{RefreshAhead: 0.8}, []string{"RefreshAhead (0.8)"}},
-		{"refresh-ahead for negative answers alone", weir.Options{RefreshAhead: 0.8, NegativeTTL: sec}, nil},
+		{"refresh-ahead without TTL", weir.Options{RefreshAhead: 0.2}, []string{"RefreshAhead (0.2)"}},
+		{"refresh-ahead for negative answers alone", weir.Options{RefreshAhead: 0.2, NegativeTTL: sec}, nil},
 		{"draws without TTL", weir.Options{RefreshBeta: 1}, []string{"RefreshBeta (1)"}},
 		{"draws", weir.Options{TTL: time.Minute, RefreshBeta: 1}, nil},
 		{"refresh retry too long for draws", weir.Options{TTL: sec, RefreshBeta: 1, RefreshRetry: 2 * sec}, []string{"RefreshRetry (2s) is above"}},

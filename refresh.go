@@ -2,7 +2,6 @@ package weir
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime/debug"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -13,92 +12,27 @@ import (
 // Refresh loads key whatever memory holds, waits for the value and returns it.
 // A load that is running already is joined. Unlike Get it answers a failure
 // with the error, not with a stale value; what memory holds stays there.
-func (g *Guard[K, V]) Refresh(ctx context.Context, key K) Result[V] {
-	c := call[K, V]{g: g, ctx: ctx, key: key}
-	defer c.leave()
-	if g.hot != nil {
-		g.asked(key, rand.Uint64(), g.now())
-	}
-	for {
-		joined, ok, err := c.join()
-		if err == ErrStuck {
-			g.event(EventRefused, key, err)
-		}
-		if err != nil {
-			return Result[V]{Err: err}
-		}
-		if !ok {
-			continue
-		}
-		f := c.seat.flight
-		c.waitStart()
-		err = c.settle()
-		if err == nil {
-			err = f.Err
-		}
-		c.waitEnd(joined, err)
-		if err != nil {
-			return Result[V]{Err: err, Joined: joined}
-		}
-		if !c.tooLate(f) {
-			r := g.loaded(f)
-			r.Joined = joined
-			return handOn(ctx, g, r)
-		}
-	}
+func (g *Guard[K, V]) Refresh(ctx context.Context, key K) (V, error) {
+	r := g.RefreshResult(ctx, key)
+	return r.Value, r.Err
 }
 
-// join starts or joins the load of the key without a look at memory. It
-// reports ok false, without an error, if the caller must try again.
-func (c *call[K, V]) join() (joined, ok bool, err error) {
-	g := c.g
-	if err := c.refused(); err != nil {
-		c.counts(&g.count.rejected)
-		return false, false, err
-	}
-	scope := g.scope(c.key)
-	g.flights.Lock()
-	c.enterLocked()
-	f := g.flights.FindLocked(c.key)
-	switch {
-	case g.closed.Load():
-		c.counts(&g.count.rejected)
-		err = ErrClosed
-	case f == nil && g.hungLocked():
-		g.count.stuckRefusals.Add(1)
-		c.counts(&g.count.turnedAway)
-		err = ErrStuck
-	case f == nil:
-		f, first, err := g.startLocked(c.ctx, c.key, scope, g.now(), c.demand)
-		if err == nil {
-			f.Load().Forced = true
-			c.sitLocked(f)
-		}
-		g.flights.Unlock()
-		if err != nil {
-			c.turnedAway(err)
-			return false, false, err
-		}
-		c.counts(&g.count.started)
-		if first {
-			go g.run(f.Load(), false)
-		}
-		return false, true, nil
-	case f.Load().Settling():
-		g.flights.Unlock()
-		c.pass(f)
-		return false, false, nil
-	default:
-		if err = c.joinLocked(f); err == nil {
-			c.counts(&g.count.joins)
-			break
-		}
-		g.flights.Unlock()
-		c.turnedAway(err)
-		return false, false, err
-	}
-	g.flights.Unlock()
-	return true, err == nil, err
+// RefreshResult is [Guard.Refresh] with a result that tells how the answer came
+// about.
+func (g *Guard[K, V]) RefreshResult(ctx context.Context, key K) Result[V] {
+	return handOn(ctx, g, g.getWith(ctx, key, refreshing))
+}
+
+// refreshing is the policy of Refresh: a new load or its error.
+var refreshing = Policy{Bypass: true, NoStale: true}
+
+// RefreshMany is [Guard.RefreshResult] for several keys: it joins the loads that
+// are running, and loads the rest as [Guard.GetMany] loads what is missing. The
+// map has one result for each distinct key.
+func (g *Guard[K, V]) RefreshMany(ctx context.Context, keys []K) map[K]Result[V] {
+	m := g.many(ctx, keys, refreshing)
+	defer m.leave()
+	return m.all()
 }
 
 // refresh starts a background load of key if that is due for its entry, which
@@ -130,7 +64,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 		f := g.flights.FindLocked(key)
 		switch {
 		case f != nil:
-			// A load is in the air already and will do. The Guard joins it:
+			// A load is in flight already and will do. The Guard joins it:
 			// if its callers left and it were abandoned, nobody would ever
 			// be elected to refresh this entry again.
 			f.Load().PinLocked()
@@ -140,7 +74,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 		case fault != nil, !g.mayRefreshLocked(scopes, i):
 			due.of[i].takeBack() // for the next one to try
 			skipped++
-		case g.places != nil:
+		case g.batches != nil:
 			f, first, err := g.gatherLocked(ctx, key, scopes[i], now, admit.Demand{Priority: limit.Background}, true)
 			if err != nil { // which a refresh has no deadline for
 				due.of[i].takeBack()
@@ -171,7 +105,7 @@ func (g *Guard[K, V]) refreshMany(ctx context.Context, due *elections[K, V], now
 	}
 	if skipped > 0 {
 		g.count.refreshesSkipped.Add(uint64(skipped))
-		g.event(EventRefreshSkipped, keys[0], fault)
+		g.event(ctx, EventRefreshSkipped, keys[0], fault)
 	}
 }
 

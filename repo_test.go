@@ -69,6 +69,26 @@ func TestRepoNoReplace(t *testing.T) {
 	}
 }
 
+// releasedModules are tagged beside the core, each on its own. What one of them imports
+// from another has to be exported, since the two may be of different versions.
+var releasedModules = []string{"console", "gateway", "jobs", "jobs/embedded", "adapter/weirredis", "adapter/weirprom", "adapter/weirotel", "app"}
+
+func TestRepoModulesImportWhatIsExported(t *testing.T) {
+	mods := modules(t)
+	for _, f := range goFiles(t) {
+		if !slices.Contains(releasedModules, f.module) {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			dir, ours := strings.CutPrefix(p, modulePath+"/")
+			if ours && strings.Contains("/"+dir+"/", "/internal/") && moduleOf(mods, dir+"/") != f.module {
+				t.Errorf("%s imports %s, which another module keeps to itself", f.path, p)
+			}
+		}
+	}
+}
+
 func TestRepoWorkspaceListsEveryModule(t *testing.T) {
 	needCheckout(t)
 	var used []string
@@ -103,7 +123,7 @@ func TestRepoPackageComments(t *testing.T) {
 // One function says what was built, so that all who ask hear the same.
 func TestRepoOneVersion(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if f.isTest() || strings.HasPrefix(f.path, "internal/build/") {
+		if f.isTest() || strings.HasPrefix(f.path, "console/build/") {
 			continue
 		}
 		if bytes.Contains(readFile(t, f.path), []byte("debug.ReadBuildInfo")) {
@@ -152,10 +172,10 @@ func TestRepoNoRealSleep(t *testing.T) {
 }
 
 // unboundedModules are read for what has no bound: all that is shipped.
-var unboundedModules = []string{".", "app", "jobs", "adapter/weirredis", "adapter/weirprom", "adapter/weirotel"}
+var unboundedModules = []string{".", "app", "console", "gateway", "jobs", "jobs/embedded", "adapter/weirredis", "adapter/weirprom", "adapter/weirotel"}
 
 // Whatever is read from outside has a bound: whole files and streams are read by
-// internal/bounded, decoders and line readers stand on a reader that ends.
+// jobs/bounded, decoders and line readers stand on a reader that ends.
 func TestRepoReadsAreBounded(t *testing.T) {
 	whole := map[string]bool{
 		"os.ReadFile": true, "io.ReadAll": true, "ioutil.ReadAll": true, "ioutil.ReadFile": true, "fs.ReadFile": true,
@@ -165,8 +185,8 @@ func TestRepoReadsAreBounded(t *testing.T) {
 	streams := map[string]bool{"json.NewDecoder": true, "xml.NewDecoder": true, "gob.NewDecoder": true, "yaml.NewDecoder": true, "csv.NewReader": true}
 	ends := map[string]bool{"http.MaxBytesReader": true, "io.LimitReader": true, "bytes.NewReader": true, "strings.NewReader": true}
 	for _, f := range goFiles(t) {
-		testing := strings.Contains(f.path, "test/") || strings.HasPrefix(f.path, "jobs/internal/") || strings.HasPrefix(f.path, "jobs/cmd/")
-		if !slices.Contains(unboundedModules, f.module) || f.isTest() || testing || strings.HasPrefix(f.path, "internal/bounded/") {
+		testing := strings.Contains(f.path, "test/") || strings.HasPrefix(f.path, "jobs/internal/")
+		if !slices.Contains(unboundedModules, f.module) || f.isTest() || testing || strings.HasPrefix(f.path, "jobs/bounded/") {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -178,7 +198,7 @@ func TestRepoReadsAreBounded(t *testing.T) {
 			method := name[strings.LastIndex(name, ".")+1:]
 			switch {
 			case whole[name]:
-				t.Errorf("%s: %s has no bound; read by internal/bounded", f.path, name)
+				t.Errorf("%s: %s has no bound; read by jobs/bounded", f.path, name)
 			case streams[name] && (len(call.Args) == 0 || !ends[calledBy(call.Args[0])]):
 				t.Errorf("%s: %s reads without a bound; give it an http.MaxBytesReader or io.LimitReader", f.path, name)
 			case method == "ReadString" || method == "ReadBytes":
@@ -221,7 +241,7 @@ func calledBy(e ast.Expr) string {
 }
 
 // contractModules are those whose tests name the points of the contract.
-var contractModules = []string{".", "app", "jobs", "adapter/weirprom", "adapter/weirotel", "bench"}
+var contractModules = []string{".", "app", "console", "gateway", "jobs", "jobs/check", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "bench"}
 
 // Every point of the contract (docs/goals.md) is named by a test, in its name or
 // in a comment.
@@ -327,12 +347,7 @@ func goFiles(t *testing.T) []goFile {
 		if path.Ext(name) != ".go" {
 			return
 		}
-		f := goFile{path: name, module: ".", fset: token.NewFileSet()}
-		for _, dir := range mods {
-			if strings.HasPrefix(name, dir+"/") && len(dir) > len(f.module) {
-				f.module = dir
-			}
-		}
+		f := goFile{path: name, module: moduleOf(mods, name), fset: token.NewFileSet()}
 		var err error
 		if f.ast, err = parser.ParseFile(f.fset, name, readFile(t, name), parser.ParseComments); err != nil {
 			t.Error(err)
@@ -341,6 +356,17 @@ func goFiles(t *testing.T) []goFile {
 		files = append(files, f)
 	})
 	return files
+}
+
+// moduleOf returns the folder of the module that name is in.
+func moduleOf(mods []string, name string) string {
+	module := "."
+	for _, dir := range mods {
+		if strings.HasPrefix(name, dir+"/") && len(dir) >= len(module) {
+			module = dir
+		}
+	}
+	return module
 }
 
 // modules returns the folders with a go.mod, sorted.

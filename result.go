@@ -16,17 +16,43 @@ type Result[V any] struct {
 	// Age is the time since the load that made the value ended.
 	Age time.Duration
 
+	// FreshFor is how long the answer, a value or a not-found, is still fresh:
+	// the max-age that a handler may promise. It is zero for an answer that is
+	// stale, superseded or not to be stored, and for a failure. An invalidation
+	// may end it earlier.
+	FreshFor time.Duration
+
 	// Joined reports that the call waited for a load that another call, or a
 	// background refresh, had started.
 	Joined bool
 
 	// Superseded reports that the value was overtaken while it was loaded: by
-	// Set, Invalidate, Expire, InvalidateTags or Clear. It was right when the
+	// Set, Invalidate, Expire, InvalidateTags or InvalidateAll. It was right when the
 	// call began, and is not kept.
 	Superseded bool
 
 	// Cause is why a stale value was served in place of an error.
 	Cause error
+
+	extra *extra // of the entry: its version and tags; nil for most
+}
+
+// Version returns the version of the value, as Entry.Version was; "" if it has
+// none.
+func (r Result[V]) Version() string {
+	if r.extra == nil {
+		return ""
+	}
+	return r.extra.version
+}
+
+// Tags returns the tags of the entry, nil if it has none. The slice is the
+// caller's own.
+func (r Result[V]) Tags() []string {
+	if r.extra == nil || len(r.extra.tags) == 0 {
+		return nil
+	}
+	return tagNames(r.extra.tags)
 }
 
 // A State is the kind of an answer.

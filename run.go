@@ -39,11 +39,11 @@ type run[K comparable, V any] struct {
 	ended instant     // when it returned
 	stuck bool        // it outlived the hard timeout
 
-	parts    []part[V]     // in a fleet: of each flight
-	tagSeq   uint64        // in a fleet: of its invalidations by tag, those known when the function was called
-	cools    time.Duration // for how long the fleet does not load the key, from ended on; with err only
-	next     *run[K, V]    // the load that takes over the lease
-	handOver uint64        // fence of the lease that goes to a load in the background; 0 for none
+	lookups  []fleetLookup[V] // in a fleet: of each flight
+	tagSeq   uint64           // in a fleet: of its invalidations by tag, those known when the function was called
+	cools    time.Duration    // for how long the fleet does not load the key, from ended on; with err only
+	next     *run[K, V]       // the load that takes over the lease
+	handOver uint64           // fence of the lease that goes to a load in the background; 0 for none
 
 	queued time.Duration // with an Observer only, as start
 	start  time.Time
@@ -84,10 +84,10 @@ func (r *run[K, V]) run() {
 // ready takes the steps up to where the function may be called, and reports
 // whether it is to be.
 func (r *run[K, V]) ready() bool {
-	if r.g.team == nil {
+	if r.g.fleet == nil {
 		return r.gather() && r.admit() && r.depart()
 	}
-	return r.gather() && r.depart() && r.at(stageAsking) && r.share() && r.at(stageQueued) && r.place() && r.admit()
+	return r.gather() && r.depart() && r.at(stageAsking) && r.share() && r.at(stageQueued) && r.awaitBatch() && r.admit()
 }
 
 // at notes how far the load has come, and returns true.
@@ -109,8 +109,8 @@ func (r *run[K, V]) arm() {
 func (r *run[K, V]) prepare() {
 	g, l := r.g, r.l
 	l.SetValues(g.loadContext(l.Values()))
-	if g.team != nil {
-		r.tagSeq = g.team.TagSeq()
+	if g.fleet != nil {
+		r.tagSeq = g.fleet.TagSeq()
 		if l.Fence > 0 {
 			l.SetValues(fleet.WithFence(l.Values(), l.Fence))
 		}
@@ -127,7 +127,7 @@ func (r *run[K, V]) prepare() {
 // They may panic.
 func (r *run[K, V]) call() {
 	g, l := r.g, r.l
-	r.began = g.now()
+	r.began = g.clock()
 	f := l.Flights()[0]
 	switch {
 	case len(l.Flights()) > 1 || !g.src.single():
@@ -156,7 +156,7 @@ func (r *run[K, V]) of(i int) *answer[V] {
 // returned notes that the user's function has returned.
 func (r *run[K, V]) returned() {
 	r.l.Return()
-	r.ended = r.g.now()
+	r.ended = r.g.clock()
 }
 
 // took returns how long the function ran, if that is of use.
@@ -185,6 +185,9 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 		}
 		ttl := choose(in.TTL, g.o.NegativeTTL)
 		e := newNegative[V](&g.o, ttl, asNotFound(err), r.ended, r.took())
+		if in.NoStore {
+			e.freshUntil = e.loadedAt
+		}
 		return answer[V]{entry: e, tags: in.Tags, keep: ttl > 0 && !in.NoStore, noStore: in.NoStore}
 	}
 	e, keep, heavy := g.makeEntry(key, in, r.ended, r.took())
@@ -200,6 +203,9 @@ func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) 
 	e = newEntry(&g.o, in, now, took)
 	if in.Version != "" {
 		e.extra = &extra{version: in.Version}
+	}
+	if in.NoStore {
+		e.freshUntil = now
 	}
 	heavy = g.o.MaxWeight > 0 && uint64(e.weight) > g.o.MaxWeight
 	// A value that is never fresh is kept if the load names a stale window for
@@ -217,15 +223,15 @@ func (r *run[K, V]) end() {
 	if !r.done {
 		r.err, r.class = fault(recover()), ClassTransient
 		g.count.panics.Add(1)
-		r.ended = g.now()
+		r.ended = g.clock()
 	}
 	counts := false
 	defer func() { r.tell(counts) }()
 	defer func() { g.trim(len(l.Flights())) }()
-	defer r.leaveSeats()
+	defer r.closeLookups()
 	defer r.goOn()
 	defer func() { counts = r.finish() }()
-	defer r.settle(0)
+	defer r.settleLeases(0)
 	defer r.release()
 	l.Return()
 	if r.timer != nil {
@@ -308,9 +314,9 @@ func (r *run[K, V]) commit() bool {
 		g.telling++
 	}
 	if l.Group != nil {
-		g.places.EndLocked(l.Group)
+		g.batches.EndLocked(l.Group)
 	}
-	counts := l.SettleLocked()
+	counts := l.CompleteLocked()
 	r.goOnLocked(counts)
 	for _, f := range l.Flights() {
 		g.reelectLocked(f.Key, r.ended)
@@ -331,7 +337,7 @@ func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, cla
 	}
 	if r.ctx == nil { // it was not called: the limiter panicked
 		if !f.SupersededLocked() {
-			r.g.postponeLocked(f.Key, later(r.g.now(), r.g.o.RefreshRetry))
+			r.g.postponeLocked(f.Key, later(r.g.clock(), r.g.o.RefreshRetry))
 		}
 		return
 	}
@@ -358,9 +364,9 @@ func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answ
 	// Callers may have come between an invalidation by tag and a later one that
 	// took the flight off the table, so the tags are looked at in any case.
 	a.entry.setTags(g.internLocked(a.tags), r.l.Seq)
-	f.Value.overtaken = a.entry.outdated()
+	f.Value.overtaken = a.entry.overtakenLocked()
 	if r.overtakenElsewhere(i, a.entry) {
-		f.Value.late = max(r.parts[i].asked, 1)
+		f.Value.late = max(r.lookups[i].asked, 1)
 	}
 	switch {
 	case f.SupersededLocked():
@@ -371,12 +377,12 @@ func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answ
 		g.postponeLocked(f.Key, r.ended) // what is there may be refreshed again
 		return
 	}
-	if g.team != nil {
+	if g.fleet != nil {
 		from := r.ended
 		if a.fromTier {
-			from = r.parts[i].asked
+			from = r.lookups[i].asked
 		}
-		a.entry.capped(later(from, g.team.o.MemoryCap))
+		a.entry.capped(later(from, g.fleet.o.MemoryCap))
 	}
 	if a.keep {
 		g.store.Set(f.Key, a.entry)
@@ -396,11 +402,11 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 	l.Overdue = true
 	g.stuck++
 	if l.Group != nil {
-		g.places.StickLocked(l.Group)
+		g.batches.StickLocked(l.Group)
 	}
 	first := !l.FinalLocked()
 	if first {
-		now := g.now()
+		now := g.clock()
 		for _, f := range l.Flights() {
 			g.count.loadFailures.Add(1)
 			if !f.SupersededLocked() {
@@ -416,6 +422,6 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 	}
 	g.worked(l.Flights(), g.o.LoadTimeout) // what is above is counted when it returns, if it does
 	g.count.loadTimeouts.Add(1)
-	defer g.event(EventTimedOut, l.Flights()[0].Key, err)
+	defer g.event(l, EventTimedOut, l.Flights()[0].Key, err)
 	g.dismiss(lost)
 }

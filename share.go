@@ -3,23 +3,22 @@ package weir
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/fleetclient"
 	"github.com/weir-go/weir/internal/inflight"
-	"github.com/weir-go/weir/internal/member"
 )
 
-// A part is what a load has to do with the fleet for one of its keys.
-type part[V any] struct {
-	seat  *member.Seat
-	asked instant        // when the answer below was asked for
-	first *member.Answer // asked already, by the load that this one was taken out of
-	grant uint64         // the fence of a lease that was granted and is not held yet, which leaveSeats gives up; 0 for none
+// A fleetLookup is what a load does in the fleet for one of its keys.
+type fleetLookup[V any] struct {
+	sub   *fleetclient.Subscription
+	asked instant             // when the answer below was asked for
+	first *fleetclient.Answer // asked already, by the load that this one was taken out of
+	grant uint64              // the fence of a lease that was granted and is not held yet, which closeLookups gives up; 0 for none
 
-	lease *member.Lease // nil: there is none
-	stop  func() bool   // ends that a load which is given up gives up its lease
-	prior *entry[V]     // what the Tier had, too old to be served; nil for nothing
+	lease *fleetclient.Lease // nil: there is none
+	stop  func() bool        // ends that a load which is given up gives up its lease
+	prior *entry[V]          // what the Tier had, too old to be served; nil for nothing
 
 	refused bool // the Tier did not take the result
 }
@@ -29,20 +28,20 @@ type part[V any] struct {
 // which it is alone. Keys that are answered, or have to wait, go on as loads of
 // their own.
 func (r *run[K, V]) share() bool {
-	if r.g.team == nil || len(r.parts) > 0 && r.parts[0].lease != nil {
+	if r.g.fleet == nil || len(r.lookups) > 0 && r.lookups[0].lease != nil {
 		return true
 	}
 	flights := r.l.Flights()
-	if r.parts == nil {
-		r.parts = make([]part[V], len(flights))
+	if r.lookups == nil {
+		r.lookups = make([]fleetLookup[V], len(flights))
 		for i, f := range flights {
-			r.parts[i].seat = r.g.sit(f.Key)
+			r.lookups[i].sub = r.g.subscribe(f.Key)
 		}
 	}
 	if len(flights) > 1 {
 		return r.shareMany()
 	}
-	return r.shareOne(flights[0].Key, &r.parts[0])
+	return r.shareOne(flights[0].Key, &r.lookups[0])
 }
 
 // ask is what the load wants of the fleet for key.
@@ -50,7 +49,7 @@ func (r *run[K, V]) ask(key K) fleet.Ask {
 	switch {
 	case r.l.Forced:
 		return fleet.Ask{NewerThan: fleet.AnyFence}
-	case r.background:
+	case r.background, r.l.Renews:
 		if e := r.g.lookup(key); e != nil {
 			return fleet.Ask{NewerThan: e.fence()}
 		}
@@ -66,7 +65,7 @@ func (r *run[K, V]) ask(key K) fleet.Ask {
 //     load goes on in the background; otherwise load.
 //  4. Another has the lease: a stale value that may be served is the answer;
 //     otherwise wait to be woken, and ask again.
-func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
+func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 	ask := r.ask(key)
 	for {
 		a, err := r.askNext(p, ask)
@@ -77,23 +76,23 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 			r.g.count.alone.Add(1)
 			return true
 		}
-		if a.Grant == fleet.Granted && p.seat.Overtaken(a.Fence) {
-			p.seat.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before it was told
+		if a.Grant == fleet.GrantLease && p.sub.Overtaken(a.Fence) {
+			p.sub.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before it was told
 			p.grant = 0
 			continue
 		}
 		e := r.g.received(a, p.asked)
 		switch a.Grant {
-		case fleet.Fresh:
+		case fleet.GrantFresh:
 			if e == nil {
 				ask = fleet.Ask{NewerThan: a.Entry.Fence}
 				continue
 			}
 			r.answerFromTier(e)
 			return false
-		case fleet.Cooling:
+		case fleet.GrantCooling:
 			return r.cooling(a, e)
-		case fleet.Granted:
+		case fleet.GrantLease:
 			return r.granted(p, a, e)
 		}
 		if r.servesStale(e) {
@@ -101,7 +100,7 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 			return false
 		}
 		r.fallBackOn(0, e)
-		if p.seat.Await(r.l, a.Remaining) != nil {
+		if p.sub.Await(r.l, a.Remaining) != nil {
 			return false
 		}
 		ask.Joined, ask.NewerThan = a.Fence, min(ask.NewerThan, a.Fence-1)
@@ -109,21 +108,21 @@ func (r *run[K, V]) shareOne(key K, p *part[V]) bool {
 }
 
 // askNext asks once, unless that was done before.
-func (r *run[K, V]) askNext(p *part[V], ask fleet.Ask) (member.Answer, error) {
+func (r *run[K, V]) askNext(p *fleetLookup[V], ask fleet.Ask) (fleetclient.Answer, error) {
 	if a := p.first; a != nil {
 		p.first = nil
 		return *a, nil
 	}
-	p.asked = r.g.now()
-	a, err := p.seat.Ask(r.l, ask)
+	p.asked = r.g.clock()
+	a, err := p.sub.Ask(r.l, ask)
 	p.granted(a, err)
 	return a, err
 }
 
 // granted notes the lease that an answer may have brought, before anything else
 // is done with it.
-func (p *part[V]) granted(a member.Answer, err error) {
-	if err == nil && a.Grant == fleet.Granted {
+func (p *fleetLookup[V]) granted(a fleetclient.Answer, err error) {
+	if err == nil && a.Grant == fleet.GrantLease {
 		p.grant = a.Fence
 	}
 }
@@ -131,13 +130,13 @@ func (p *part[V]) granted(a member.Answer, err error) {
 // servesStale reports whether e, which may be nil, is to be served now, in place
 // of waiting.
 func (r *run[K, V]) servesStale(e *entry[V]) bool {
-	return e != nil && !r.background && !r.l.Forced && e.kind == kindValue && r.g.now() < e.staleUntil
+	return e != nil && !r.background && !r.l.Forced && !r.l.Renews && e.kind == kindValue && r.g.clock() < e.staleUntil
 }
 
 // answerFromTier makes e the load's answer.
 func (r *run[K, V]) answerFromTier(e *entry[V]) {
 	r.l.Return()
-	r.ended = r.g.now()
+	r.ended = r.g.clock()
 	a := answer[V]{entry: e, tags: tagNames(e.extra.tags), fromTier: true}
 	e.extra.tags = nil
 	a.keep = e.kind == kindValue && r.ended < e.errorUntil || r.ended < e.freshUntil
@@ -148,14 +147,14 @@ func (r *run[K, V]) answerFromTier(e *entry[V]) {
 
 // cooling answers with the failure of another, or goes on alone where that had
 // an answer which is not for others.
-func (r *run[K, V]) cooling(a member.Answer, e *entry[V]) bool {
-	if a.Failure.Kind == fleet.Unshared {
+func (r *run[K, V]) cooling(a fleetclient.Answer, e *entry[V]) bool {
+	if a.Failure.Kind == fleet.Uncacheable {
 		r.g.count.alone.Add(1)
 		return true
 	}
 	r.fallBackOn(0, e)
 	r.l.Return()
-	r.ended = r.g.now()
+	r.ended = r.g.clock()
 	r.err = &fleet.RemoteError{Failure: a.Failure}
 	r.class = classify(nil, r.err)
 	r.cools = a.Remaining
@@ -164,7 +163,7 @@ func (r *run[K, V]) cooling(a member.Answer, e *entry[V]) bool {
 
 // granted begins to hold the lease, and decides whether the load goes on here or
 // in the background.
-func (r *run[K, V]) granted(p *part[V], a member.Answer, e *entry[V]) bool {
+func (r *run[K, V]) granted(p *fleetLookup[V], a fleetclient.Answer, e *entry[V]) bool {
 	if r.servesStale(e) {
 		r.answerFromTier(e)
 		r.handOver, p.grant = a.Fence, 0
@@ -177,13 +176,13 @@ func (r *run[K, V]) granted(p *part[V], a member.Answer, e *entry[V]) bool {
 
 // hold begins to hold a lease for as long as the load is not final. It reports
 // false if that is so already.
-func (r *run[K, V]) hold(p *part[V], fence uint64) bool {
+func (r *run[K, V]) hold(p *fleetLookup[V], fence uint64) bool {
 	g, l := r.g, r.l
 	var lost func()
-	if g.team.o.CancelLost {
+	if g.fleet.o.CancelLost {
 		lost = func() { g.fail(l, ErrLeaseLost) }
 	}
-	p.lease, p.grant = p.seat.Hold(fence, lost), 0
+	p.lease, p.grant = p.sub.Hold(fence, lost), 0
 	g.flights.Lock()
 	final := l.FinalLocked()
 	if len(l.Flights()) == 1 {
@@ -199,7 +198,7 @@ func (r *run[K, V]) hold(p *part[V], fence uint64) bool {
 func (r *run[K, V]) givenUp() fleet.Outcome {
 	var late *TimeoutError
 	if cause := context.Cause(r.l); errors.As(cause, &late) {
-		return r.g.team.failure(cause, ClassTransient)
+		return r.g.fleet.failure(cause, ClassTransient)
 	}
 	return fleet.Outcome{}
 }
@@ -218,7 +217,7 @@ func (g *Guard[K, V]) fail(l *inflight.Load[K, outcome[V]], err error) {
 // for the case that the load fails, unless there is something.
 func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	g, f := r.g, r.l.Flights()[i]
-	now := g.now()
+	now := g.clock()
 	if !e.servesOnError(now) {
 		return
 	}
@@ -226,12 +225,12 @@ func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	tags := tagNames(e.extra.tags)
 	g.flights.Lock()
 	defer g.flights.Unlock()
-	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(f.Key) != nil || r.parts[i].seat.Overtaken(e.fence()) {
+	if r.l.FinalLocked() || f.SupersededLocked() || g.clearing > 0 || g.lookup(f.Key) != nil || r.lookups[i].sub.Overtaken(e.fence()) {
 		return
 	}
 	c.extra.tags = nil
 	c.setTags(g.internLocked(tags), r.l.Seq)
-	if !c.outdated() {
+	if !c.overtakenLocked() {
 		g.store.Set(f.Key, c)
 	}
 }
@@ -243,21 +242,21 @@ func (r *run[K, V]) shareMany() bool {
 	flights := r.l.Flights()
 	answers, errs := r.askAll()
 	var moved []*run[K, V]
-	stay := r.parts[:0:0]
+	stay := r.lookups[:0:0]
 	priors := make([]*entry[V], len(flights)) // decoded without the lock, by the user's codec
 	stale := make([]bool, len(flights))
 	for i := range flights {
-		if errs[i] == nil && answers[i].Grant == fleet.Granted {
-			priors[i] = g.received(answers[i], r.parts[i].asked)
+		if errs[i] == nil && answers[i].Grant == fleet.GrantLease {
+			priors[i] = g.received(answers[i], r.lookups[i].asked)
 			stale[i] = r.servesStale(priors[i])
 		}
 	}
 	g.flights.Lock()
 	final := r.l.FinalLocked()
 	for i, f := range append([]*inflight.Flight[K, outcome[V]](nil), flights...) {
-		a, p := answers[i], r.parts[i]
-		alone := errs[i] != nil || a.Grant == fleet.Cooling && a.Failure.Kind == fleet.Unshared
-		mine := errs[i] == nil && a.Grant == fleet.Granted
+		a, p := answers[i], r.lookups[i]
+		alone := errs[i] != nil || a.Grant == fleet.GrantCooling && a.Failure.Kind == fleet.Uncacheable
+		mine := errs[i] == nil && a.Grant == fleet.GrantLease
 		if final || alone || mine && !stale[i] {
 			if mine {
 				p.prior = priors[i]
@@ -268,7 +267,7 @@ func (r *run[K, V]) shareMany() bool {
 		p.first = &a
 		l := f.MoveLocked()
 		f.Value.crowd.Move(&l.Call)
-		moved = append(moved, &run[K, V]{g: g, l: l, background: r.background, parts: []part[V]{p}})
+		moved = append(moved, &run[K, V]{g: g, l: l, background: r.background, lookups: []fleetLookup[V]{p}})
 		if r.background {
 			g.refreshing++
 		}
@@ -276,12 +275,12 @@ func (r *run[K, V]) shareMany() bool {
 	// Who waited for what was taken out has kept the rest from being abandoned.
 	unwanted := r.l.JoinersLocked() == 0 && !r.l.PinnedLocked() && g.o.AbandonGrace == 0
 	g.flights.Unlock()
-	r.parts = stay
+	r.lookups = stay
 	for _, m := range moved {
 		go m.run()
 	}
-	for i := range r.parts {
-		switch p := &r.parts[i]; {
+	for i := range r.lookups {
+		switch p := &r.lookups[i]; {
 		case p.grant == 0, final:
 		default:
 			r.fallBackOn(i, p.prior)
@@ -290,7 +289,7 @@ func (r *run[K, V]) shareMany() bool {
 	}
 	if len(stay) == 0 {
 		r.l.Return()
-		r.ended, r.many = g.now(), []answer[V]{}
+		r.ended, r.many = g.clock(), []answer[V]{}
 	} else if unwanted && !final {
 		g.fail(r.l, ErrAbandoned)
 		final = true
@@ -298,24 +297,20 @@ func (r *run[K, V]) shareMany() bool {
 	return !final && len(stay) > 0
 }
 
-// askAll asks for all keys at once.
-func (r *run[K, V]) askAll() ([]member.Answer, []error) {
-	const atOnce = 64
+// askAll asks for all keys, several at a time.
+func (r *run[K, V]) askAll() ([]fleetclient.Answer, []error) {
 	flights := r.l.Flights()
-	answers, errs := make([]member.Answer, len(flights)), make([]error, len(flights))
-	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
+	answers, errs := make([]fleetclient.Answer, len(flights)), make([]error, len(flights))
+	asks := make([]fleet.Ask, len(flights))
 	for i, f := range flights {
-		p, ask := &r.parts[i], r.ask(f.Key)
-		p.asked = r.g.now()
-		slots <- struct{}{}
-		all.Go(func() {
-			answers[i], errs[i] = p.seat.Ask(r.l, ask)
-			p.granted(answers[i], errs[i])
-			<-slots
-		})
+		asks[i] = r.ask(f.Key)
 	}
-	all.Wait()
+	atOnce(len(flights), func(i int) {
+		p := &r.lookups[i]
+		p.asked = r.g.clock()
+		answers[i], errs[i] = p.sub.Ask(r.l, asks[i])
+		p.granted(answers[i], errs[i])
+	})
 	for _, err := range errs {
 		if err != nil {
 			r.g.count.alone.Add(1)
@@ -324,11 +319,11 @@ func (r *run[K, V]) askAll() ([]member.Answer, []error) {
 	return answers, errs
 }
 
-// place waits for one of the places of bulk loads, where there are some and the
+// awaitBatch waits for one of the places of bulk loads, if they are limited and the
 // load has none.
-func (r *run[K, V]) place() bool {
+func (r *run[K, V]) awaitBatch() bool {
 	g, l := r.g, r.l
-	if g.places == nil || l.Group != nil {
+	if g.batches == nil || l.Group != nil {
 		return true
 	}
 	g.flights.Lock()
@@ -336,22 +331,22 @@ func (r *run[K, V]) place() bool {
 		g.flights.Unlock()
 		return false
 	}
-	l.Group = g.places.SendLocked(l)
+	l.Group = g.batches.SendLocked(l)
 	g.flights.Unlock()
 	return r.gather() && r.depart()
 }
 
-// settle tells the fleet what came of the load's keys from the ith on. The rest
+// settleLeases tells the fleet what came of the load's keys from the ith on. The rest
 // is deferred, as the user's codec may exit.
-func (r *run[K, V]) settle(i int) {
-	for i < len(r.parts) && r.parts[i].lease == nil {
+func (r *run[K, V]) settleLeases(i int) {
+	for i < len(r.lookups) && r.lookups[i].lease == nil {
 		i++
 	}
-	if i == len(r.parts) {
+	if i == len(r.lookups) {
 		return
 	}
-	defer r.settle(i + 1)
-	p := &r.parts[i]
+	defer r.settleLeases(i + 1)
+	p := &r.lookups[i]
 	defer p.lease.GiveUp(fleet.Outcome{}) // without effect after Settle
 	p.stop()
 	if r.l.Err() != nil {
@@ -362,23 +357,23 @@ func (r *run[K, V]) settle(i int) {
 	p.refused = !taken && err == nil
 }
 
-// leaveSeats gives up the seats of the load's keys, and the leases that were
-// granted and that nobody has begun to hold.
-func (r *run[K, V]) leaveSeats() {
-	for i := range r.parts {
-		p := &r.parts[i]
+// closeLookups ends the subscriptions of the load's keys, and gives up the leases
+// that were granted and that nobody has begun to hold.
+func (r *run[K, V]) closeLookups() {
+	for i := range r.lookups {
+		p := &r.lookups[i]
 		if p.grant > 0 {
-			p.seat.Hold(p.grant, nil).GiveUp(fleet.Outcome{})
+			p.sub.Hold(p.grant, nil).GiveUp(fleet.Outcome{})
 		}
-		if p.seat != nil {
-			p.seat.Leave()
+		if p.sub != nil {
+			p.sub.Close()
 		}
 	}
 }
 
 // fleetOutcome is what the fleet is told of the ith key.
 func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
-	g, t := r.g, r.g.team
+	g, t := r.g, r.g.fleet
 	defer func() {
 		if recover() != nil {
 			g.count.panics.Add(1)
@@ -398,7 +393,7 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	if a.noStore {
 		return t.unshared()
 	}
-	e, err := t.share(a.entry, a.tags, r.tagSeq, g.now())
+	e, err := t.share(a.entry, a.tags, r.tagSeq, g.clock())
 	if err != nil {
 		g.count.unencoded.Add(1)
 		return t.unshared()
@@ -406,18 +401,18 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	if a.entry.extra == nil {
 		a.entry.extra = &extra{}
 	}
-	a.entry.extra.fence = r.parts[i].lease.Fence()
+	a.entry.extra.fence = r.lookups[i].lease.Fence()
 	return fleet.Outcome{Entry: e}
 }
 
 // overtakenElsewhere reports whether the fleet knows something newer than what
 // is about to be committed as the ith answer. The table's lock must be held.
 func (r *run[K, V]) overtakenElsewhere(i int, e *entry[V]) bool {
-	if len(r.parts) == 0 {
+	if len(r.lookups) == 0 {
 		return false
 	}
-	p := &r.parts[i]
-	return p.refused || p.seat.Overtaken(e.fence())
+	p := &r.lookups[i]
+	return p.refused || p.sub.Overtaken(e.fence())
 }
 
 // goOnLocked starts the background load to which a load that was answered with a
@@ -434,7 +429,7 @@ func (r *run[K, V]) goOnLocked(counts bool) {
 	}
 	l := g.flights.StartLocked(r.l.Values(), f.Key, true)
 	l.Seq = r.l.Seq
-	l.Flights()[0].Began = g.now()
+	l.Flights()[0].Began = g.clock()
 	g.refreshing++
 	if g.lookup(f.Key) == f.Value.entry {
 		f.Value.entry.refreshFrom.Store(farAhead)
@@ -442,18 +437,18 @@ func (r *run[K, V]) goOnLocked(counts bool) {
 	r.next = &run[K, V]{g: g, l: l, background: true}
 }
 
-// goOn hands the lease, and the seat that goes with it, to that load, or gives it
-// up if there is none.
+// goOn hands the lease, with its subscription, to that load, or gives it up if there
+// is none.
 func (r *run[K, V]) goOn() {
 	switch {
 	case r.handOver == 0:
 	case r.next == nil:
-		r.parts[0].seat.Hold(r.handOver, nil).GiveUp(fleet.Outcome{})
+		r.lookups[0].sub.Hold(r.handOver, nil).GiveUp(fleet.Outcome{})
 	default:
-		p := part[V]{seat: r.parts[0].seat, asked: r.parts[0].asked, prior: r.one.entry}
-		r.parts = nil // the seat is the other's to leave
-		r.next.parts = []part[V]{p}
-		r.next.hold(&r.next.parts[0], r.handOver)
+		p := fleetLookup[V]{sub: r.lookups[0].sub, asked: r.lookups[0].asked, prior: r.one.entry}
+		r.lookups = nil // the other closes the subscription
+		r.next.lookups = []fleetLookup[V]{p}
+		r.next.hold(&r.next.lookups[0], r.handOver)
 		go r.next.run()
 	}
 }

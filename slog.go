@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // SlogObserver returns an Observer that logs what an operator wants to read:
 // failed and stuck loads and refusals at Warn, stale answers and skipped
-// refreshes at Info, every other load at Debug. It logs neither keys nor
+// refreshes at Info, every other load, invalidations and evictions at Debug. It logs neither keys nor
 // values, since they may be secret; errors of the source are logged as they
 // are. A nil logger is slog.Default.
 func SlogObserver(logger *slog.Logger) Observer {
@@ -45,14 +45,26 @@ func (s *slogObserver) LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd) {
 	s.logger.LogAttrs(ctx, level, msg, attrs...)
 }
 
-func (s *slogObserver) Event(e Event) {
+func (s *slogObserver) Event(ctx context.Context, e Event) {
 	level := slog.LevelWarn
-	if e.Kind == EventStaleOnError || e.Kind == EventRefreshSkipped || e.Kind == EventAbandoned || e.Kind == EventInvalidationsSent {
+	switch e.Kind {
+	case EventStaleOnError, EventRefreshSkipped, EventAbandoned, EventInvalidationsSent:
 		level = slog.LevelInfo
+	case EventInvalidated, EventExpired, EventEvicted:
+		level = slog.LevelDebug
+	}
+	if !s.logger.Enabled(ctx, level) {
+		return
 	}
 	attrs := []slog.Attr{slog.String("guard", e.Guard)}
+	if e.Keys > 0 {
+		attrs = append(attrs, slog.Int("keys", e.Keys))
+	}
+	if len(e.Tags) > 0 {
+		attrs = append(attrs, slog.Int("tags", len(e.Tags)))
+	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
 	}
-	s.logger.LogAttrs(context.Background(), level, "weir: "+e.Kind.String(), attrs...)
+	s.logger.LogAttrs(ctx, level, "weir: "+e.Kind.String(), attrs...)
 }

@@ -14,14 +14,14 @@ const minMargin = time.Millisecond
 // softEnd returns the instant from which the caller, who waits for f since then,
 // takes a stale value, and why. It returns nil if there is none.
 func (c *call[K, V]) softEnd(f *inflight.Flight[K, outcome[V]], since instant) (end instant, why *TimeoutError) {
-	if d := c.g.o.SoftTimeout; d > 0 {
+	if d := c.softTimeout(); d > 0 {
 		end, why = later(f.Began, d), &TimeoutError{After: d, Soft: true}
 	}
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
 		return end, why
 	}
-	now, left := c.g.now(), time.Until(deadline)
+	now, left := c.g.clock(), time.Until(deadline)
 	last := now + min(int64(left), 0) - since
 	if left > 0 {
 		last = later(now, left) - since
@@ -34,35 +34,35 @@ func (c *call[K, V]) softEnd(f *inflight.Flight[K, outcome[V]], since instant) (
 }
 
 // timedOut reports whether the caller's context has ended by its deadline. One
-// that was cancelled leaves; one that merely woke late has its stale value.
+// that was canceled leaves; one that merely woke late has its stale value.
 func (c *call[K, V]) timedOut() bool { return c.ctx.Err() == context.DeadlineExceeded }
 
 // waitSoft waits until the caller's soft timeout. If f is not done then, and
 // memory has a value to serve, the caller leaves with that, and the Guard stays on
 // the flight in its place. Otherwise it reports false, and the caller waits on.
 func (c *call[K, V]) waitSoft() (Result[V], bool) {
-	g, f := c.g, c.seat.flight
-	if _, limited := c.ctx.Deadline(); !limited && g.o.SoftTimeout == 0 {
+	g, f := c.g, c.joiner.flight
+	if _, limited := c.ctx.Deadline(); c.policy.NoStale || !limited && c.softTimeout() == 0 {
 		return Result[V]{}, false
 	}
-	if e := g.lookup(c.key); g.team == nil && !e.servesOnError(g.now()) { // a fleet may bring something
+	if e := g.lookup(c.key); g.fleet == nil && !c.servesOnError(e, g.clock()) { // a fleet may bring something
 		return Result[V]{}, false
 	}
 	end, why := c.softEnd(f, c.since)
 	// Where the time is over already, a GetMany has waited for another key: then
 	// the answer was there before its context ended.
-	if left := time.Duration(end - g.now()); left > 0 {
+	if left := time.Duration(end - g.clock()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
-		if f.Await(c.ctx, timer.C) || c.ctx.Err() != nil && !(c.timedOut() && g.now() >= end) {
+		if f.Await(c.ctx, timer.C) || c.ctx.Err() != nil && !(c.timedOut() && g.clock() >= end) {
 			return Result[V]{}, false
 		}
 	}
-	e, now := g.lookup(c.key), g.now()
-	if !e.servesOnError(now) {
+	e, now := g.lookup(c.key), g.clock()
+	if !c.servesOnError(e, now) {
 		return Result[V]{}, false
 	}
-	set := now < e.freshUntil // meanwhile: nobody needs the load any more
+	set := now < e.freshUntil && !c.forced // meanwhile: nobody needs the load any more
 	if !set {
 		g.flights.Lock()
 		f.Load().PinLocked()
@@ -71,22 +71,19 @@ func (c *call[K, V]) waitSoft() (Result[V], bool) {
 	if !c.leave() {
 		return Result[V]{}, false // the result has just come
 	}
-	if set { // the call is counted already
-		return g.answer(e, now), true
-	}
-	return g.staleOnError(c.key, e, now, why), true
+	return c.standIn(e, now, why), true
 }
 
 // passSoft is pass for a caller that takes a stale value. In a fleet the moment
 // may be long: until the Tier has answered, or its deadline is over.
 func (c *call[K, V]) passSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
 	g := c.g
-	end, why := c.softEnd(f, g.now())
-	if g.team == nil || why == nil {
+	end, why := c.softEnd(f, g.clock())
+	if g.fleet == nil || why == nil || c.forced || c.policy.NoStale {
 		c.pass(f)
 		return Result[V]{}, false
 	}
-	timer := time.NewTimer(time.Duration(end - g.now()))
+	timer := time.NewTimer(time.Duration(end - g.clock()))
 	defer timer.Stop()
 	select {
 	case <-f.Load().Done():
@@ -97,11 +94,11 @@ func (c *call[K, V]) passSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], boo
 		}
 	case <-timer.C:
 	}
-	e, now := g.lookup(c.key), g.now()
-	if !e.servesOnError(now) || now < e.freshUntil {
+	e, now := g.lookup(c.key), g.clock()
+	if !c.servesOnError(e, now) || now < e.freshUntil {
 		c.pass(f)
 		return Result[V]{}, false
 	}
 	c.counts(&g.count.joins)
-	return g.staleOnError(c.key, e, now, why), true
+	return g.staleOnError(c.ctx, c.key, e, now, why), true
 }

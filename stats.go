@@ -11,8 +11,8 @@ import (
 // Stats are counts since New, and a few numbers as they stand now. They are
 // read one after another, so under traffic they need not add up exactly.
 //
-// A call is one of Get, GetResult or Refresh, or one key of a GetMany. Each counts
-// once, however often it has to look again: in Hits, StaleHits, NegativeHits,
+// A call is one of Get, GetResult, GetWith, Refresh or RefreshResult, or one key of
+// a GetMany, GetManySeq or RefreshMany. Each counts once, however often it has to look again: in Hits, StaleHits, NegativeHits,
 // MemoHits, Joins, Started, TurnedAway or Rejected. [Stats.Calls] is their sum.
 type Stats struct {
 	// Calls that needed no load of their own.
@@ -25,7 +25,7 @@ type Stats struct {
 	// The other calls.
 	Started    uint64 // started a load, alone or with other keys
 	TurnedAway uint64 // refused at once, by the limiter or because of MaxStuck
-	Rejected   uint64 // with a key that is none, an ended context, from within the key's own load, or after Close
+	Rejected   uint64 // with a key that is none, an ended context, from within the key's own load, after Close, or OnlyCached and not there
 
 	// StaleOnError counts calls, of whatever kind, that got a stale value in
 	// place of an error or a long wait.
@@ -36,7 +36,7 @@ type Stats struct {
 	Refreshes    uint64 // of them in the background
 	LoadTimeouts uint64 // of them outlived LoadTimeout
 	Panics       uint64 // of them panicked or called runtime.Goexit
-	Abandoned    uint64 // of them, and of those still queued, cancelled since nobody waited
+	Abandoned    uint64 // of them, and of those still queued, canceled since nobody waited
 
 	// Answers of loads, one for each key of a bulk load.
 	LoadFailures uint64 // errors, not-found left out
@@ -49,6 +49,7 @@ type Stats struct {
 	StuckRefusals    uint64 // loads refused because of MaxStuck
 	RefreshesSkipped uint64 // for want of a place or a permit
 	TooHeavy         uint64 // entries not kept because of their weight
+	Evicted          uint64 // entries removed because memory was full
 	ObserverPanics   uint64
 
 	// Fleet counts what has to do with the fleet.
@@ -97,12 +98,12 @@ type FleetStats struct {
 
 // fleetStats gathers them.
 func (g *Guard[K, V]) fleetStats() FleetStats {
-	if g.team == nil {
+	if g.fleet == nil {
 		return FleetStats{}
 	}
-	c, m := &g.count, g.team.Stats()
+	c, m := &g.count, g.fleet.Stats()
 	open := false
-	if b, ok := g.team.o.Tier.(interface{ State() fleet.BreakerState }); ok {
+	if b, ok := g.fleet.o.Tier.(interface{ State() fleet.BreakerState }); ok {
 		open = b.State().Open
 	}
 	return FleetStats{
@@ -150,6 +151,7 @@ func (g *Guard[K, V]) Stats() Stats {
 		StuckRefusals:    c.stuckRefusals.Load(),
 		RefreshesSkipped: c.refreshesSkipped.Load(),
 		TooHeavy:         c.tooHeavy.Load(),
+		Evicted:          c.evicted.Load(),
 		ObserverPanics:   c.observerPanics.Load(),
 		Fleet:            g.fleetStats(),
 		Entries:          g.store.EstimatedSize(),
@@ -169,12 +171,12 @@ func (g *Guard[K, V]) Stats() Stats {
 type counters struct {
 	hits striped
 
-	staleHits, staleOnError, negativeHits, memoHits, joins atomic.Uint64
-	loads, refreshes, loadFailures, notFound, notModified  atomic.Uint64
-	loadTimeouts, panics, superseded                       atomic.Uint64
-	refusals, stuckRefusals, refreshesSkipped, tooHeavy    atomic.Uint64
-	observerPanics, started, turnedAway, rejected          atomic.Uint64
-	tierHits, alone, cooled, unencoded, undecoded          atomic.Uint64
+	staleHits, staleOnError, negativeHits, memoHits, joins       atomic.Uint64
+	loads, refreshes, loadFailures, notFound, notModified        atomic.Uint64
+	loadTimeouts, panics, superseded                             atomic.Uint64
+	refusals, stuckRefusals, refreshesSkipped, tooHeavy, evicted atomic.Uint64
+	observerPanics, started, turnedAway, rejected                atomic.Uint64
+	tierHits, alone, cooled, unencoded, undecoded                atomic.Uint64
 }
 
 // once adds 1 to n for a call that is not counted yet.

@@ -87,7 +87,7 @@ func TestO1CountersAddUp(t *testing.T) {
 	for seed := range rounds {
 		gate := &gate{}
 		o := weir.Options{
-			TTL: 10 * sec, RefreshAhead: 0.7, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
+			TTL: 10 * sec, RefreshAhead: 0.3, StaleWhileRevalidate: 5 * sec, StaleIfError: 20 * sec,
 			NegativeTTL: 3 * sec, SoftTimeout: sec, LoadTimeout: 4 * sec, Limiter: gate,
 		}
 		if seed%2 == 0 {
@@ -127,7 +127,7 @@ func TestO1CountersAddUp(t *testing.T) {
 						case 0: // each key is a call, once
 							err = s.g.GetMany(ctx, []string{key, "other", key})[key].Err
 						case 1:
-							err = s.g.Refresh(ctx, key).Err
+							err = s.g.RefreshResult(ctx, key).Err
 						case 2:
 							cancel()
 							_, err = s.g.Get(ctx, key)
@@ -291,7 +291,7 @@ func TestO1PeekDoesNotSpareAnEntry(t *testing.T) {
 // Refresh loads whatever memory holds, and leaves what is there if it fails.
 func TestO1Refresh(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
-		refresh := func() weir.Result[int] { return s.g.Refresh(s.Context(), "k") }
+		refresh := func() weir.Result[int] { return s.g.RefreshResult(s.Context(), "k") }
 		s.want(refresh(), loaded(1))
 		s.want(refresh(), loaded(2))
 		s.want(s.get("k"), fresh(2, 0))
@@ -309,7 +309,7 @@ func TestO1Refresh(t *testing.T) {
 		s.want(refresh(), negative(weir.FromLoad, 0))
 		ctx, cancel := context.WithCancelCause(s.Context())
 		cancel(errDry)
-		if r := s.g.Refresh(ctx, "k"); !errors.Is(r.Err, errDry) {
+		if r := s.g.RefreshResult(ctx, "k"); !errors.Is(r.Err, errDry) {
 			s.Errorf("Refresh with a done context = %v; want its cause", r.Err)
 		}
 		s.wantLoads(5)

@@ -10,8 +10,9 @@ import (
 // an invalidation without a lock or a look-up; that is also why an
 // invalidation costs the same for one entry and for a million.
 type tag struct {
-	name string
-	seq  atomic.Uint64 // number of its last invalidation
+	name    string
+	seq     atomic.Uint64 // number of its last invalidation
+	expired uint64        // guarded by the table's lock: number of its last ExpireTags
 }
 
 // minTagSweep is the least number of tags at which unused ones are looked for.
@@ -23,23 +24,60 @@ const minTagSweep = 1024
 // callers who come after the invalidation join it, and load again if it turns
 // out to be overtaken.
 //
-// It returns ErrClosed after Close. In a fleet it is done for all if the error is
-// nil, as with [Guard.Invalidate]. A tag that is empty is ErrTag there.
+// Like [Guard.Invalidate] it holds for the whole fleet if the error is nil, and
+// returns ErrClosed after Close. A tag that is empty is ErrTag in a fleet.
 func (g *Guard[K, V]) InvalidateTags(ctx context.Context, tags ...string) error {
-	if g.team != nil && slices.Contains(tags, "") {
+	if g.fleet != nil && slices.Contains(tags, "") {
 		return ErrTag // there it stands for all
 	}
 	unshared := g.tagsInFleet(ctx, tags...)
-	return joined(unshared, g.invalidateTags(tags...))
+	err := g.invalidateTags(tags...)
+	if len(tags) == 0 {
+		return joined(unshared, err)
+	}
+	return g.changedTags(ctx, EventInvalidated, tags, unshared, err)
 }
 
 // invalidateTags is InvalidateTags for this instance.
 func (g *Guard[K, V]) invalidateTags(tags ...string) error {
-	g.flights.Lock()
-	defer g.flights.Unlock()
-	if g.closed.Load() {
-		return ErrClosed
+	return g.change(func() { g.eachTagLocked(tags, func(t *tag) { t.seq.Store(g.seq) }) })
+}
+
+// ExpireTags ends the freshness of all entries that carry one of the tags, as
+// [Guard.Expire] does for keys, and beats loads that are running, as
+// [Guard.InvalidateTags] does. It looks at every entry in memory, unlike that.
+func (g *Guard[K, V]) ExpireTags(ctx context.Context, tags ...string) error {
+	if g.fleet != nil && slices.Contains(tags, "") {
+		return ErrTag // there it stands for all
 	}
+	unshared := g.expireInFleet(ctx, tags...)
+	err := g.expireTags(tags...)
+	if len(tags) == 0 {
+		return joined(unshared, err)
+	}
+	return g.changedTags(ctx, EventExpired, tags, unshared, err)
+}
+
+// expireTags is ExpireTags for this instance. Loads that run are overtaken first:
+// what they would store after its entries were gone through would stay fresh.
+func (g *Guard[K, V]) expireTags(tags ...string) error {
+	var seq uint64
+	some := make(map[*tag]bool)
+	if err := g.change(func() {
+		g.eachTagLocked(tags, func(t *tag) { t.expired = g.seq; some[t] = true })
+		seq = g.seq
+	}); err != nil {
+		return err
+	}
+	g.eachEntry(func(e *entry[V]) bool {
+		return e.extra != nil && e.extra.seq < seq && slices.ContainsFunc(e.extra.tags, func(t *tag) bool { return some[t] })
+	}, func(e *entry[V], now instant) *entry[V] { return e.expired(now) })
+	return nil
+}
+
+// eachTagLocked counts one more change of tags, and calls fn for each of them that
+// an entry has, or a load can bring. The table's lock must be held.
+func (g *Guard[K, V]) eachTagLocked(tags []string, fn func(*tag)) {
 	g.seq++
 	g.sweepTagsLocked()
 	for _, name := range tags {
@@ -50,9 +88,8 @@ func (g *Guard[K, V]) invalidateTags(tags ...string) error {
 		if t == nil {
 			t = g.addTagLocked(name)
 		}
-		t.seq.Store(g.seq)
+		fn(t)
 	}
-	return nil
 }
 
 // internLocked returns the tags of the given names. The table's lock must be

@@ -56,12 +56,12 @@ func (r *run[K, V]) tell(counts bool) {
 	if r.ctx != nil {
 		end := r.loadEnd(!counts)
 		if end.Err == nil && r.of(0).heavy {
-			defer g.event(EventTooHeavy, key, nil)
+			defer g.event(r.l, EventTooHeavy, key, nil)
 		}
 		defer g.observe(func(o Observer) { o.LoadEnd(context.WithoutCancel(r.ctx), r.info(), end) })
 	}
 	if !counts && context.Cause(r.l) == ErrAbandoned {
-		g.event(EventAbandoned, key, ErrAbandoned)
+		g.event(r.l, EventAbandoned, key, ErrAbandoned)
 	}
 }
 

@@ -1,38 +1,32 @@
 package weir
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/weir-go/weir/internal/hotkeys"
+	"github.com/weir-go/weir/option"
 )
 
 // An OptionError names one fault in a Guard's Options or Source.
-type OptionError struct {
-	Field string // such as "Options.TTL"
-	Value any
-	Bound string // what it must be
-}
-
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("weir: %s is %v, must be %s", e.Field, e.Value, e.Bound)
-}
+type OptionError = option.Error
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
 // *OptionError, or nil. New calls it.
 func (o Options) Validate() error {
-	var c checks
+	c := newChecks()
 	c.duration("Options.TTL", o.TTL)
 	c.share("Options.TTLJitter", o.TTLJitter, 0, 0.5)
-	c.that(o.RefreshAhead >= 0 && o.RefreshAhead < 1, "Options.RefreshAhead", o.RefreshAhead, "at least 0 and below 1")
-	c.that(o.RefreshJitter <= o.RefreshAhead, "Options.RefreshJitter", o.RefreshJitter, fmt.Sprintf("at most RefreshAhead (%v)", o.RefreshAhead))
-	c.that(o.RefreshBeta >= 0 && !math.IsInf(o.RefreshBeta, 1), "Options.RefreshBeta", o.RefreshBeta, "0 (off) or more, and finite")
-	c.that(!(o.RefreshBeta > 0 && o.RefreshAhead > 0), "Options.RefreshBeta", o.RefreshBeta, "0 when RefreshAhead is set")
+	c.Check(o.RefreshAhead >= 0 && o.RefreshAhead <= MaxRefreshAhead, "Options.RefreshAhead", o.RefreshAhead,
+		fmt.Sprintf("from 0 to %v: the share of the TTL, counted from its end", MaxRefreshAhead))
+	c.Check(o.RefreshJitter <= 0.5, "Options.RefreshJitter", o.RefreshJitter, "at most 0.5")
+	c.Check(o.RefreshJitter <= 0 || o.RefreshAhead != 0, "Options.RefreshJitter", o.RefreshJitter, "0 without RefreshAhead")
+	c.Check(o.RefreshBeta >= 0 && !math.IsInf(o.RefreshBeta, 1), "Options.RefreshBeta", o.RefreshBeta, "0 (off) or more, and finite")
+	c.Check(!(o.RefreshBeta > 0 && o.RefreshAhead > 0), "Options.RefreshBeta", o.RefreshBeta, "0 when RefreshAhead is set")
 	c.duration("Options.RefreshRetry", o.RefreshRetry)
 	least := orDefault(o.RefreshRetry, DefaultRefreshRetry)
-	c.that(o.RefreshRetryMax == 0 || o.RefreshRetryMax >= least, "Options.RefreshRetryMax", o.RefreshRetryMax, fmt.Sprintf("0 (the default) or at least RefreshRetry (%v)", least))
+	c.Check(o.RefreshRetryMax == 0 || o.RefreshRetryMax >= least, "Options.RefreshRetryMax", o.RefreshRetryMax, fmt.Sprintf("0 (the default) or at least RefreshRetry (%v)", least))
 	c.duration("Options.StaleWhileRevalidate", o.StaleWhileRevalidate)
 	c.duration("Options.StaleIfError", o.StaleIfError)
 	c.duration("Options.NegativeTTL", o.NegativeTTL)
@@ -40,55 +34,51 @@ func (o Options) Validate() error {
 	c.backoff("Options.FailureMemo.Permanent", o.FailureMemo.Permanent)
 	c.backoff("Options.FailureMemo.Overload", o.FailureMemo.Overload)
 	c.duration("Options.SoftTimeout", o.SoftTimeout)
-	c.that(o.MaxEntries >= 0, "Options.MaxEntries", o.MaxEntries, "0 (the default) or more")
-	c.that(o.MaxEntries <= 0 || o.MaxWeight == 0, "Options.MaxEntries", o.MaxEntries, "0 when MaxWeight is set")
-	c.that(o.MaxRefreshes >= 0, "Options.MaxRefreshes", o.MaxRefreshes, "0 (the default) or more")
-	c.that(o.MaxStuck >= 0, "Options.MaxStuck", o.MaxStuck, "0 (the default) or more")
-	c.that(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
+	c.Check(o.MaxEntries >= 0, "Options.MaxEntries", o.MaxEntries, "0 (the default) or more")
+	c.Check(o.MaxEntries <= 0 || o.MaxWeight == 0, "Options.MaxEntries", o.MaxEntries, "0 when MaxWeight is set")
+	c.Check(o.MaxRefreshes >= 0, "Options.MaxRefreshes", o.MaxRefreshes, "0 (the default) or more")
+	c.Check(o.MaxStuck >= 0, "Options.MaxStuck", o.MaxStuck, "0 (the default) or more")
+	c.Check(o.Batch.MaxSize == 0 || o.Batch.MaxSize >= 2, "Options.Batch.MaxSize", o.Batch.MaxSize, "0 (off) or at least 2")
 	c.duration("Options.Batch.Linger", o.Batch.Linger)
-	c.that(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
-	c.that(o.HotKeys >= 0 && o.HotKeys <= MaxHotKeys, "Options.HotKeys", o.HotKeys, fmt.Sprintf("from 0 (off) to %d", MaxHotKeys))
+	c.Check(o.Batch.MaxParallel >= 0, "Options.Batch.MaxParallel", o.Batch.MaxParallel, "0 (the default) or more")
+	c.Check(o.HotKeys <= MaxHotKeys, "Options.HotKeys", o.HotKeys, fmt.Sprintf("at most %d", MaxHotKeys))
 	c.fleet(o)
-	return errors.Join(c...)
+	return c.Err()
 }
 
 // validate is Validate for a Source, which says how its loads are called.
 func (s Source[K, V]) validate(o Options) error {
-	var c checks
+	c := newChecks()
 	const decides = ", which returns what %s does: tags, TTL, windows, weight and version"
-	c.that(s.single() || s.bulk(), "Source", "without a function", "given Load, LoadEntry, LoadMany or LoadEntries")
-	c.that(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
-	c.that(s.LoadMany == nil || s.LoadEntries == nil, "Source", "given both LoadMany and LoadEntries", "given one of them")
-	c.that(s.LoadMany == nil || s.LoadEntry == nil, "Source.LoadMany", "given beside LoadEntry", "LoadEntries instead"+fmt.Sprintf(decides, "LoadEntry"))
-	c.that(s.LoadEntries == nil || s.Load == nil, "Source.Load", "given beside LoadEntries", "LoadEntry instead"+fmt.Sprintf(decides, "LoadEntries"))
-	c.that(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry != nil, "Source.LoadMany", "nil", "given with Options.Batch, or LoadEntries")
-	c.that(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry == nil, "Source.LoadEntries", "nil", "given with Options.Batch beside LoadEntry")
-	c.that(o.Fleet.Tier == nil || namingOf(s.KeyString).name != nil, "Source.KeyString", "nil", "given with Options.Fleet for keys that are neither strings nor integers")
-	c.that(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
-	return errors.Join(c...)
+	c.Check(s.single() || s.bulk(), "Source", "without a function", "given Load, LoadEntry, LoadMany or LoadEntries")
+	c.Check(s.Load == nil || s.LoadEntry == nil, "Source", "given both Load and LoadEntry", "given one of them")
+	c.Check(s.LoadMany == nil || s.LoadEntries == nil, "Source", "given both LoadMany and LoadEntries", "given one of them")
+	c.Check(s.LoadMany == nil || s.LoadEntry == nil, "Source.LoadMany", "given beside LoadEntry", "LoadEntries instead"+fmt.Sprintf(decides, "LoadEntry"))
+	c.Check(s.LoadEntries == nil || s.Load == nil, "Source.Load", "given beside LoadEntries", "LoadEntry instead"+fmt.Sprintf(decides, "LoadEntries"))
+	c.Check(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry != nil, "Source.LoadMany", "nil", "given with Options.Batch, or LoadEntries")
+	c.Check(o.Batch.MaxSize == 0 || s.bulk() || s.LoadEntry == nil, "Source.LoadEntries", "nil", "given with Options.Batch beside LoadEntry")
+	c.Check(o.Fleet.Tier == nil || namingOf(s.KeyString).name != nil, "Source.KeyString", "nil", "given with Options.Fleet for keys that are neither strings nor integers")
+	c.Check(o.Batch.MaxSize != 0 || s.BatchScope == nil, "Source.BatchScope", "given", "nil without Options.Batch, which is what keeps scopes apart")
+	return c.Err()
 }
 
 // checks gathers faults.
-type checks []error
+type checks struct{ option.Faults }
 
-func (c *checks) that(ok bool, field string, value any, bound string) {
-	if !ok {
-		*c = append(*c, &OptionError{Field: field, Value: value, Bound: bound})
-	}
-}
+func newChecks() *checks { return &checks{option.Faults{Package: "weir"}} }
 
 func (c *checks) duration(field string, d time.Duration) {
-	c.that(d >= 0, field, d, "0 or more")
+	c.Check(d >= 0, field, d, "0 or more")
 }
 
 func (c *checks) share(field string, v, least, most float64) {
-	c.that(v >= least && v <= most, field, v, fmt.Sprintf("from %v to %v", least, most))
+	c.Check(v >= least && v <= most, field, v, fmt.Sprintf("from %v to %v", least, most))
 }
 
 func (c *checks) backoff(field string, b Backoff) {
 	c.duration(field+".Initial", b.Initial)
 	c.duration(field+".Max", b.Max)
-	c.that(b.Max == 0 || b.Max >= b.Initial, field+".Max", b.Max, fmt.Sprintf("0 or at least Initial (%v)", b.Initial))
+	c.Check(b.Max == 0 || b.Max >= b.Initial, field+".Max", b.Max, fmt.Sprintf("0 or at least Initial (%v)", b.Initial))
 }
 
 // Advice names options that are allowed but work against each other, a

@@ -2,9 +2,12 @@ package weir
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/member"
+	"github.com/weir-go/weir/internal/fleetclient"
 )
 
 // Set puts a value into memory as if it had been loaded now, and beats a load
@@ -31,90 +34,177 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
+	w := g.settingOf(key, in)
+	g.set(ctx, w)
+	return w.err
+}
+
+// SetMany is [Guard.Set] for several keys; in a fleet the Tier is asked for 64 of
+// them at a time. If some keys have an error, it returns them as KeyErrors[K];
+// the others are set. With a key that is not equal to itself it is ErrKey, and
+// nothing is set.
+func (g *Guard[K, V]) SetMany(ctx context.Context, values map[K]V) error {
+	if err := checkKeys(slices.Collect(maps.Keys(values))); err != nil {
+		return err
+	}
+	all := make([]*setting[K, V], 0, len(values))
+	for key, value := range values {
+		all = append(all, g.settingOf(key, Entry[V]{Value: value}))
+	}
+	g.set(ctx, all...)
+	errs := make(KeyErrors[K])
+	for _, w := range all {
+		if w.err != nil {
+			errs[w.key] = w.err
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// SetNotFound puts the answer that the source does not have key into memory, for
+// NegativeTTL, as if a load had returned ErrNotFound now. Otherwise it is as
+// [Guard.Set]; without a NegativeTTL it returns ErrNotStored.
+func (g *Guard[K, V]) SetNotFound(ctx context.Context, key K) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	e := newNegative[V](&g.o, g.o.NegativeTTL, ErrNotFound, g.clock(), g.tookBefore(key))
+	w := &setting[K, V]{key: key, entry: e, keep: g.o.NegativeTTL > 0}
+	g.set(ctx, w)
+	return w.err
+}
+
+// A setting is one key of a Set on its way, and how the Guard was before.
+type setting[K comparable, V any] struct {
+	key   K
+	entry *entry[V]
+	tags  []string
+	keep  bool // into memory with it
+	heavy bool // kept out of memory by its weight
+	none  bool // to be had by nobody: NoStore
+
+	sub         *fleetclient.Subscription // nil without a fleet, as what follows
+	name        string
+	order       fleet.Write
+	before      *entry[V] // what memory had
+	seq, clears uint64
+	unshared    error // why others do not have it
+
+	err error // what Set returns
+}
+
+// settingOf makes a setting of what the user gave.
+func (g *Guard[K, V]) settingOf(key K, in Entry[V]) *setting[K, V] {
 	in.Value = g.clone(in.Value) // the caller may go on to change its own
-	e, keep, heavy := g.makeEntry(key, in, g.now(), g.tookBefore(key))
-	w, unshared := g.setInFleet(ctx, key, in, e, keep || heavy)
-	defer w.leave()
+	w := &setting[K, V]{key: key, tags: in.Tags, none: in.NoStore}
+	w.entry, w.keep, w.heavy = g.makeEntry(key, in, g.clock(), g.tookBefore(key))
+	return w
+}
+
+// set takes the settings through the fleet, and into memory.
+func (g *Guard[K, V]) set(ctx context.Context, all ...*setting[K, V]) {
+	if g.fleet != nil && !g.closed.Load() {
+		defer func() {
+			for _, w := range all {
+				if w.sub != nil {
+					w.sub.Close()
+				}
+			}
+		}()
+		for _, w := range all { // all of them first: the user's hooks may not return
+			g.prepareInFleet(w)
+		}
+		if len(all) == 1 {
+			g.setInFleet(ctx, all[0])
+		} else {
+			atOnce(len(all), func(i int) { g.setInFleet(ctx, all[i]) })
+		}
+	}
+	for _, w := range all {
+		w.err = g.commit(ctx, w)
+	}
+}
+
+// atOnce calls do for each number below n, 64 at a time, and waits for all.
+func atOnce(n int, do func(i int)) {
+	slots := make(chan struct{}, 64)
+	var all sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	all.Wait()
+}
+
+// prepareInFleet subscribes to the key of w, and makes what the fleet is to have of it.
+func (g *Guard[K, V]) prepareInFleet(w *setting[K, V]) {
+	if (w.keep || w.heavy) && !w.none {
+		var err error
+		if w.order.Entry, err = g.fleet.share(w.entry, w.tags, g.fleet.TagSeq(), g.clock()); err != nil {
+			g.count.unencoded.Add(1)
+			w.unshared = err
+		}
+	}
+	w.name = g.nameOf(w.key)
+	w.sub = g.subscribeName(w.key, w.name)
+	g.flights.Lock()
+	defer g.flights.Unlock()
+	w.seq, w.clears = g.seq, g.clears
+	if held, ok := g.store.GetEntryQuietly(w.key); ok {
+		w.before = held.Value
+	}
+}
+
+// setInFleet sets w, which is prepared, for everybody.
+func (g *Guard[K, V]) setInFleet(ctx context.Context, w *setting[K, V]) {
+	fence, err := g.fleet.Write(ctx, w.name, w.order)
+	w.unshared = joined(w.unshared, err)
+	if w.entry.extra == nil {
+		w.entry.extra = &extra{}
+	}
+	w.entry.extra.fence = fence
+	w.entry.capped(later(w.entry.loadedAt, g.fleet.o.MemoryCap))
+}
+
+// commit puts w into memory, or removes what is there if it is not to be kept.
+func (g *Guard[K, V]) commit(ctx context.Context, w *setting[K, V]) error {
 	if err := g.change(func() {
-		g.flights.DetachLocked(key)
-		if !keep {
-			g.removeLocked(key)
+		g.flights.DetachLocked(w.key)
+		if !w.keep {
+			g.removeLocked(w.key)
 			return
 		}
-		e.setTags(g.internLocked(in.Tags), g.seq)
-		if w == nil || g.settlesLocked(key, e, w) {
-			g.store.Set(key, e)
+		w.entry.setTags(g.internLocked(w.tags), g.seq)
+		if w.sub == nil || g.settlesLocked(w) {
+			g.store.Set(w.key, w.entry)
 		}
-		g.reelectLocked(key, g.now()) // if it stays as it is, without the load that was detached
+		g.reelectLocked(w.key, g.clock()) // if it stays as it is, without the load that was detached
 	}); err != nil {
 		return err
 	}
 	g.trim(1)
-	if heavy {
+	if w.heavy {
 		g.count.tooHeavy.Add(1)
-		g.event(EventTooHeavy, key, nil)
+		g.event(ctx, EventTooHeavy, w.key, nil)
 	}
-	if !keep && (w == nil || !heavy || in.NoStore) { // the Tier has room for what is too heavy
-		return joined(ErrNotStored, unshared)
+	if !w.keep && (w.sub == nil || !w.heavy || w.none) { // the Tier has room for what is too heavy
+		return joined(ErrNotStored, w.unshared)
 	}
-	return unshared
+	return w.unshared
 }
 
-// A setting is a Set on its way through the fleet, and how the Guard was before.
-type setting[V any] struct {
-	seat        *member.Seat
-	before      *entry[V] // what memory had
-	seq, clears uint64
-}
-
-func (w *setting[V]) leave() {
-	if w != nil {
-		w.seat.Leave()
-	}
-}
-
-// setInFleet sets e, which is kept if share is true, for everybody. Without a
-// fleet it does nothing and returns nil. What it returns is the caller's to leave.
-func (g *Guard[K, V]) setInFleet(ctx context.Context, key K, in Entry[V], e *entry[V], share bool) (*setting[V], error) {
-	if g.team == nil || g.closed.Load() {
-		return nil, nil
-	}
-	var order fleet.Write
-	var err error
-	if share && !in.NoStore {
-		if order.Entry, err = g.team.share(e, in.Tags, g.team.TagSeq(), g.now()); err != nil {
-			g.count.unencoded.Add(1)
-		}
-	}
-	name := g.nameOf(key)
-	w := &setting[V]{seat: g.sitAt(key, name)}
-	written := false
-	defer func() { // ctx is the user's
-		if !written {
-			w.leave()
-		}
-	}()
-	g.flights.Lock()
-	w.seq, w.clears = g.seq, g.clears
-	if held, ok := g.store.GetEntryQuietly(key); ok {
-		w.before = held.Value
-	}
-	g.flights.Unlock()
-	fence, unwritten := g.team.Write(ctx, name, order)
-	if e.extra == nil {
-		e.extra = &extra{}
-	}
-	e.extra.fence = fence
-	e.capped(later(e.loadedAt, g.team.o.MemoryCap))
-	written = true
-	return w, joined(err, unwritten)
-}
-
-// settlesLocked reports whether e may go into memory, now that the Write has been
+// settlesLocked reports whether w's entry may go into memory, now that the Write has been
 // answered: others may have written or invalidated meanwhile, here or elsewhere,
 // after it or before. If they have, what is in memory is as new as it, or goes.
 // The table's lock must be held.
-func (g *Guard[K, V]) settlesLocked(key K, e *entry[V], w *setting[V]) bool {
+func (g *Guard[K, V]) settlesLocked(w *setting[K, V]) bool {
+	key, e := w.key, w.entry
 	if held, ok := g.store.GetEntryQuietly(key); ok {
 		switch {
 		case e.fence() == 0 && held.Value != w.before: // nobody can say which was first, and the key is being invalidated
@@ -127,7 +217,7 @@ func (g *Guard[K, V]) settlesLocked(key K, e *entry[V], w *setting[V]) bool {
 	if len(e.extra.tags) > 0 {
 		e.extra.seq = w.seq
 	}
-	if w.seat.Overtaken(e.fence()) || w.clears != g.clears || e.outdated() {
+	if w.sub.Overtaken(e.fence()) || w.clears != g.clears || e.overtakenLocked() {
 		g.removeLocked(key)
 		return false
 	}
@@ -151,12 +241,29 @@ func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 		return err
 	}
 	unshared := g.writeInFleet(ctx, keys, fleet.Write{})
-	return joined(unshared, g.change(func() {
+	return g.changed(ctx, EventInvalidated, keys, unshared, g.change(func() {
 		for _, key := range keys {
 			g.flights.DetachLocked(key)
 			g.store.Invalidate(key)
 		}
 	}))
+}
+
+// changed reports that keys were invalidated or expired, unless nothing was done
+// here because of err, and returns both errors.
+func (g *Guard[K, V]) changed(ctx context.Context, kind EventKind, keys []K, unshared, err error) error {
+	if g.o.Observer != nil && err == nil && len(keys) > 0 {
+		g.report(ctx, Event{Kind: kind, Key: keys[0], Keys: len(keys), Err: unshared})
+	}
+	return joined(unshared, err)
+}
+
+// changedTags is changed for tags, and for everything without tags.
+func (g *Guard[K, V]) changedTags(ctx context.Context, kind EventKind, tags []string, unshared, err error) error {
+	if g.o.Observer != nil && err == nil {
+		g.report(ctx, Event{Kind: kind, Tags: tags, Err: unshared})
+	}
+	return joined(unshared, err)
 }
 
 // Expire ends the freshness of keys: the next Get of each loads, or serves the
@@ -167,7 +274,7 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 		return err
 	}
 	unshared := g.writeInFleet(ctx, keys, fleet.Write{Expire: true})
-	return joined(unshared, g.change(func() {
+	return g.changed(ctx, EventExpired, keys, unshared, g.change(func() {
 		for _, key := range keys {
 			g.flights.DetachLocked(key)
 			switch e := g.lookup(key); {
@@ -175,22 +282,70 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 			case e.kind != kindValue, g.clearing > 0:
 				g.store.Invalidate(key)
 			default:
-				g.store.Set(key, e.expired(g.now()))
+				g.store.Set(key, e.expired(g.clock()))
 			}
 		}
 	}))
 }
 
-// Clear removes everything from memory and beats all loads that are running.
-// When it returns, nothing that was loaded or set before the call is served;
-// while it runs, some keys may be gone and others not yet.
-func (g *Guard[K, V]) Clear(ctx context.Context) error {
+// InvalidateAll removes everything from memory and beats all loads that are
+// running. When it returns, nothing that was loaded or set before the call is
+// served; while it runs, some keys may be gone and others not yet. It holds for
+// the fleet as [Guard.Invalidate] does.
+func (g *Guard[K, V]) InvalidateAll(ctx context.Context) error {
 	unshared := g.tagsInFleet(ctx, "")
-	return joined(unshared, g.clearHere())
+	return g.changedTags(ctx, EventInvalidated, nil, unshared, g.invalidateAll())
 }
 
-// clearHere is Clear for this instance.
-func (g *Guard[K, V]) clearHere() error {
+// ExpireAll ends the freshness of everything, as [Guard.Expire] does for keys, and
+// beats all loads that are running. While it runs, some keys may still be fresh.
+func (g *Guard[K, V]) ExpireAll(ctx context.Context) error {
+	unshared := g.expireInFleet(ctx, "")
+	return g.changedTags(ctx, EventExpired, nil, unshared, g.expireAll())
+}
+
+// expireAll is ExpireAll for this instance.
+func (g *Guard[K, V]) expireAll() error {
+	if err := g.change(func() { g.flights.DetachAllLocked(); g.clears++ }); err != nil {
+		return err
+	}
+	g.eachEntry(func(*entry[V]) bool { return true }, func(e *entry[V], now instant) *entry[V] { return e.expired(now) })
+	return nil
+}
+
+// eachEntry replaces the entries that match by what with makes of them, and
+// removes those that hold no value.
+func (g *Guard[K, V]) eachEntry(match func(*entry[V]) bool, with func(*entry[V], instant) *entry[V]) {
+	const each = 256 // so that the lock is not held for long
+	var keys []K
+	replace := func() {
+		g.flights.Lock()
+		defer g.flights.Unlock()
+		for _, key := range keys {
+			held, ok := g.store.GetEntryQuietly(key)
+			switch {
+			case !ok || !match(held.Value):
+			case held.Value.kind != kindValue || g.clearing > 0:
+				g.store.Invalidate(key)
+			default:
+				g.store.Set(key, with(held.Value, g.clock()))
+			}
+		}
+		keys = keys[:0]
+	}
+	for key, e := range g.store.All() {
+		if !match(e) {
+			continue
+		}
+		if keys = append(keys, key); len(keys) == each {
+			replace()
+		}
+	}
+	replace()
+}
+
+// invalidateAll is InvalidateAll for this instance.
+func (g *Guard[K, V]) invalidateAll() error {
 	if err := g.change(func() { g.flights.DetachAllLocked(); g.clearing++; g.clears++ }); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (bt *batch[T, R]) WantedLocked() bool { return bt.waiting > 0 }
 // addLocked appends c. Batcher.mu must be held.
 func (bt *batch[T, R]) addLocked(c *call[T, R]) {
 	c.batch = bt
-	bt.crowd.Add(&c.member)
+	bt.crowd.Add(&c.inCrowd)
 	c.prev, c.next = bt.last, nil
 	if bt.last == nil {
 		bt.first = c
@@ -79,7 +79,7 @@ func (bt *batch[T, R]) removeLocked(c *call[T, R]) {
 }
 
 // failLocked gives all callers err. It reports whether the batch was not final
-// before; then, after Unlock, its context must be cancelled. Batcher.mu must be
+// before; then, after Unlock, its context must be canceled. Batcher.mu must be
 // held.
 func (bt *batch[T, R]) failLocked(err error) bool {
 	if bt.final {

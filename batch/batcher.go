@@ -49,13 +49,13 @@ func NewFrom[T, R any](s Source[T, R], o Options) (*Batcher[T, R], error) {
 	}, nil
 }
 
-// Must returns b, and panics if err is not nil. It is for Batchers whose
-// Options stand in the program's text.
-func Must[T, R any](b *Batcher[T, R], err error) *Batcher[T, R] {
+// Must returns v, and panics if err is not nil. It is for Batchers whose Options
+// are written in the program.
+func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return b
+	return v
 }
 
 // A call is one item and the caller that waits for it.
@@ -63,7 +63,7 @@ type call[T, R any] struct {
 	item T
 	ctx  context.Context
 
-	member     admit.Member // guarded by Batcher.mu: of the batch's crowd
+	inCrowd    admit.Joiner // guarded by Batcher.mu: of the batch's crowd
 	batch      *batch[T, R] // guarded by Batcher.mu: where the item is now
 	prev, next *call[T, R]  // guarded by Batcher.mu: in the batch, until that departs
 	departed   bool         // guarded by Batcher.mu: the item was handed to Run
@@ -94,7 +94,7 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 		return zero, err
 	}
 	c := &call[T, R]{item: item, ctx: ctx}
-	c.member.Demand = admit.Of(ctx, b.o.Limiter)
+	c.inCrowd.Demand = admit.Of(ctx, b.o.Limiter)
 	within := lend.From(ctx)
 	b.mu.Lock()
 	if err := b.refuseLocked(); err != nil {
@@ -107,7 +107,7 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 		b.mu.Unlock()
 		return zero, err
 	}
-	c.member.Edge = lend.Between(within, &bt.ctx.call)
+	c.inCrowd.Edge = lend.Between(within, &bt.ctx.call)
 	b.count.Calls++
 	b.pending++
 	b.mu.Unlock()
@@ -173,7 +173,7 @@ func (b *Batcher[T, R]) joinLocked(c *call[T, R], scope any) (bt *batch[T, R], o
 	if g := b.queue.FindLocked(scope, false); g != nil {
 		bt = g.Batch.(*batch[T, R])
 		if bt.place != nil {
-			if err := bt.place.Join(c.member.Demand.Until, c.member.Demand.Priority); err != nil {
+			if err := bt.place.Join(c.inCrowd.Demand.Until, c.inCrowd.Demand.Priority); err != nil {
 				return nil, false, err
 			}
 		}
@@ -198,7 +198,7 @@ func (b *Batcher[T, R]) newBatchLocked(c *call[T, R]) *batch[T, R] {
 // wait waits until the item has its answer or the caller's context ends. An
 // answer that is there wins.
 func (b *Batcher[T, R]) wait(bt *batch[T, R], c *call[T, R]) (R, error) {
-	defer c.member.Edge.End()
+	defer c.inCrowd.Edge.End()
 	for {
 		select {
 		case <-bt.done:
@@ -228,7 +228,7 @@ func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	}
 	c.left = true
 	bt.waiting--
-	if lower := bt.crowd.Remove(&c.member); lower && bt.waiting > 0 && bt.place != nil {
+	if lower := bt.crowd.Remove(&c.inCrowd); lower && bt.waiting > 0 && bt.place != nil {
 		bt.place.Leave(bt.demandLocked().Priority) // as those who stay
 	}
 	if !bt.departed {

@@ -42,7 +42,7 @@ func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return &CloseError{Cancelled: n, Running: b.count.Running, Cause: context.Cause(ctx)}
+	return &CloseError{Canceled: n, Running: b.count.Running, Cause: context.Cause(ctx)}
 }
 
 // cancelAll gives up all batches, and returns how many had not been given up

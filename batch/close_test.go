@@ -43,8 +43,8 @@ func TestE9CloseGivesUp(t *testing.T) {
 		deaf, waits := s.do(s.Context(), b, 2), s.do(s.Context(), b, 3)
 		err := b.Close(s.until(time.Second))
 		var e *batch.CloseError
-		if !errors.As(err, &e) || e.Running != 1 || e.Cancelled != 3 || !errors.Is(err, context.DeadlineExceeded) || s.now() != 1100*ms {
-			s.Errorf("Close = %v at %v; want 3 cancelled, 1 that ignores it, at 1.1s", err, s.now())
+		if !errors.As(err, &e) || e.Running != 1 || e.Canceled != 3 || !errors.Is(err, context.DeadlineExceeded) || s.now() != 1100*ms {
+			s.Errorf("Close = %v at %v; want 3 canceled, 1 that ignores it, at 1.1s", err, s.now())
 		}
 		for _, a := range []*answer{heeds, deaf} {
 			s.want(a, 0, batch.ErrClosed, time.Second)

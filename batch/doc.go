@@ -29,7 +29,7 @@ places, and none can starve another, since the line knows no scope.
 A caller leaves when its own context ends, at once and with its cause. If its
 batch has not departed, its item is taken out and was never run. If it has, the
 item may be run or not; the error then matches [ErrUnknown], which matters for
-writes. A bulk call is cancelled when all its callers have left, with the cause
+writes. A bulk call is canceled when all its callers have left, with the cause
 [ErrAbandoned].
 
 A bulk call that fails in part returns [Errors], one for each item. One that

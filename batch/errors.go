@@ -36,7 +36,7 @@ var (
 	// number of results or of Errors.
 	ErrResults = errors.New("batch: wrong number of results")
 
-	// ErrAbandoned is the cause with which a bulk call is cancelled when all
+	// ErrAbandoned is the cause with which a bulk call is canceled when all
 	// its callers have left. No caller receives it.
 	ErrAbandoned = flight.ErrAbandoned
 
@@ -141,7 +141,7 @@ func (e Errors) or(err error) Errors {
 }
 
 // An UnknownError is returned to a caller whose item had departed when the
-// caller left, or when Close cancelled the bulk call. It matches ErrUnknown.
+// caller left, or when Close canceled the bulk call. It matches ErrUnknown.
 type UnknownError struct {
 	Cause error // why the caller does not know
 }
@@ -176,13 +176,13 @@ func (e *TimeoutError) Timeout() bool { return true }
 // A CloseError is returned by Close when its context ended before all bulk
 // calls had returned.
 type CloseError struct {
-	Cancelled int   // bulk calls, running or gathered, that Close gave up
-	Running   int   // bulk calls that ignore their cancellation
-	Cause     error // why the waiting ended
+	Canceled int   // bulk calls, running or gathered, that Close gave up
+	Running  int   // bulk calls that ignore their cancellation
+	Cause    error // why the waiting ended
 }
 
 func (e *CloseError) Error() string {
-	return fmt.Sprintf("batch: close: %d bulk calls cancelled, %d ignore it: %v", e.Cancelled, e.Running, e.Cause)
+	return fmt.Sprintf("batch: close: %d bulk calls canceled, %d ignore it: %v", e.Canceled, e.Running, e.Cause)
 }
 
 // Unwrap returns the cause.

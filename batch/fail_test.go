@@ -72,9 +72,9 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 	})
 }
 
-// F3: the bulk call is cancelled when all its callers have left, and not
+// F3: the bulk call is canceled when all its callers have left, and not
 // before.
-func TestF3CancelledWhenAllHaveLeft(t *testing.T) {
+func TestF3CanceledWhenAllHaveLeft(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Hour}
 		b := s.batcher(tb, batch.Options{Linger: ms, Timeout: -1})

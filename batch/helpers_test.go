@@ -57,7 +57,7 @@ type table struct {
 	s      *story
 	mu     sync.Mutex
 	calls  []string // guarded by mu: the items of each call, and when it began
-	causes []error  // guarded by mu: of the calls that were cancelled
+	causes []error  // guarded by mu: of the calls that were canceled
 }
 
 func (tb *table) run(ctx context.Context, items []int) ([]int, error) {

@@ -2,11 +2,10 @@ package batch
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // The defaults of Options.
@@ -93,30 +92,17 @@ type Source[T, R any] struct {
 }
 
 // An OptionError names one fault in Options or a Source.
-type OptionError struct {
-	Field string // such as "Options.MaxSize"
-	Value any
-	Bound string // what it must be
-}
-
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("batch: %s is %v, must be %s", e.Field, e.Value, e.Bound)
-}
+type OptionError = option.Error
 
 // validate returns all faults at once.
 func validate(hasRun bool, o Options) error {
-	var faults []error
-	check := func(ok bool, field string, value any, bound string) {
-		if !ok {
-			faults = append(faults, &OptionError{Field: field, Value: value, Bound: bound})
-		}
-	}
-	check(hasRun, "Source.Run", "nil", "given")
-	check(o.MaxSize >= 0, "Options.MaxSize", o.MaxSize, "0 (the default) or more")
-	check(o.Linger >= 0, "Options.Linger", o.Linger, "0 or more")
-	check(o.MaxParallel >= 0, "Options.MaxParallel", o.MaxParallel, "0 (the default) or more")
-	check(o.MaxPending >= 0, "Options.MaxPending", o.MaxPending, "0 (the default) or more")
-	return errors.Join(faults...)
+	f := option.Faults{Package: "batch"}
+	f.Check(hasRun, "Source.Run", "nil", "given")
+	f.Check(o.MaxSize >= 0, "Options.MaxSize", o.MaxSize, "0 (the default) or more")
+	f.Check(o.Linger >= 0, "Options.Linger", o.Linger, "0 or more")
+	f.Check(o.MaxParallel >= 0, "Options.MaxParallel", o.MaxParallel, "0 (the default) or more")
+	f.Check(o.MaxPending >= 0, "Options.MaxPending", o.MaxPending, "0 (the default) or more")
+	return f.Err()
 }
 
 // withDefaults returns o with its zero values replaced.

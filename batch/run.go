@@ -194,9 +194,9 @@ func (r *run[T, R]) commitLocked() (again []*batch[T, R]) {
 // retryLocked puts c into a batch of its own. b.mu must be held.
 func (b *Batcher[T, R]) retryLocked(c *call[T, R]) *batch[T, R] {
 	b.count.Retries++
-	c.batch.crowd.Remove(&c.member)
+	c.batch.crowd.Remove(&c.inCrowd)
 	next := b.newBatchLocked(c)
-	c.member.Edge.Move(&next.ctx.call)
+	c.inCrowd.Edge.Move(&next.ctx.call)
 	next.alone = true
 	c.again = next
 	next.group = b.queue.SendLocked(next)

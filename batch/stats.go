@@ -12,7 +12,7 @@ type Stats struct {
 
 	Timeouts  uint64 // bulk calls that outlived Timeout
 	Panics    uint64 // bulk calls that panicked or called runtime.Goexit
-	Abandoned uint64 // bulk calls that were cancelled since nobody waited
+	Abandoned uint64 // bulk calls that were canceled since nobody waited
 
 	// As it stands now.
 	Pending int // items that wait or run

@@ -17,7 +17,7 @@ func openWeir[K comparable](tb testing.TB, c config[K]) instance[K] {
 func weirOptions[K comparable](c config[K]) weir.Options {
 	o := weir.Options{
 		TTL:                  ttl,
-		RefreshAhead:         0.8,
+		RefreshAhead:         0.2,
 		StaleWhileRevalidate: time.Minute,
 		StaleIfError:         time.Hour,
 		MaxEntries:           2 * c.entries,

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // LongToken is how many bytes a token has at least that nobody finds by trying, if

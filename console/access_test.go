@@ -26,8 +26,8 @@ func bearer(token string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + token}
 }
 
-// doors are the ways in: an Access before something, and a Console.
-func doors(t *testing.T, a console.Access) map[string]http.Handler {
+// entrances are the two ways in: an Access before something, and a Console.
+func entrances(t *testing.T, a console.Access) map[string]http.Handler {
 	a.Logger = quiet
 	return map[string]http.Handler{
 		"access":  a.Protect(ok),
@@ -36,7 +36,7 @@ func doors(t *testing.T, a console.Access) map[string]http.Handler {
 }
 
 func TestC1_UnknownHostIsRefused(t *testing.T) {
-	for door, h := range doors(t, console.Access{Token: token, Hosts: []string{"Weir.Example", "ops.example:9090"}}) {
+	for way, h := range entrances(t, console.Access{Token: token, Hosts: []string{"Weir.Example", "ops.example:9090"}}) {
 		for host, want := range map[string]int{
 			"localhost": 200, "localhost:9090": 200, "LOCALHOST.": 200, "127.0.0.1": 200, "127.9.9.9:1": 200, "[::1]:9090": 200, "[::1]": 200, "::1": 200,
 			local: 200, "192.0.2.1": 200, "[::ffff:192.0.2.1]:9090": 200, "weir.example:443": 200, "ops.example": 200,
@@ -46,12 +46,12 @@ func TestC1_UnknownHostIsRefused(t *testing.T) {
 			for _, target := range []string{"/", "/api/snapshot", "/assets/js/main.js"} {
 				c := call{target: target, host: host, local: local, header: bearer(token)}
 				if got := c.on(h); got.Code != want {
-					t.Errorf("%s, Host %q, %s: %d %s; want %d", door, host, target, got.Code, got.Body, want)
+					t.Errorf("%s, Host %q, %s: %d %s; want %d", way, host, target, got.Code, got.Body, want)
 				}
 			}
 			c := call{target: "/login", host: host, local: local}
 			if got := c.on(h); got.Code != want {
-				t.Errorf("%s, Host %q, the login: %d; want %d", door, host, got.Code, want)
+				t.Errorf("%s, Host %q, the login: %d; want %d", way, host, got.Code, want)
 			}
 		}
 	}
@@ -59,14 +59,14 @@ func TestC1_UnknownHostIsRefused(t *testing.T) {
 
 func TestC1_WithoutATokenLoopbackOnly(t *testing.T) {
 	open := console.Access{Open: func(*http.Request) bool { return true }}
-	for door, h := range doors(t, open) {
+	for way, h := range entrances(t, open) {
 		for address, want := range map[string]int{
 			"127.0.0.1:9090": 200, "[::1]:9090": 200, "127.1.2.3:1": 200, "[::ffff:127.0.0.1]:1": 200, "none": 403,
 			local: 403, "[2001:db8::1]:9090": 403, "0.0.0.0:9090": 403,
 		} {
 			for _, c := range []call{{target: "/", local: address}, {target: "/api/snapshot", local: address, header: bearer("any")}} {
 				if got := c.on(h); got.Code != want {
-					t.Errorf("%s, %s over %s: %d %s; want %d", door, c.target, address, got.Code, got.Body, want)
+					t.Errorf("%s, %s over %s: %d %s; want %d", way, c.target, address, got.Code, got.Body, want)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func TestC1_WithoutATokenLoopbackOnly(t *testing.T) {
 }
 
 func TestC2_TokenAsAHeader(t *testing.T) {
-	for door, h := range doors(t, console.Access{Token: token, Open: func(r *http.Request) bool { return r.URL.Path == "/open" }}) {
+	for way, h := range entrances(t, console.Access{Token: token, Open: func(r *http.Request) bool { return r.URL.Path == "/open" }}) {
 		for auth, want := range map[string]int{
 			"Bearer correct horse": 200, "bearer correct horse": 200, "Bearer  correct horse": 200,
 			"": 401, "Bearer": 401, "Bearer ": 401, "Bearer correct": 401, "Bearer correct horses": 401, "Basic correct horse": 401, "correct horse": 401,
@@ -91,21 +91,21 @@ func TestC2_TokenAsAHeader(t *testing.T) {
 				c := call{target: target, local: local, host: local, header: map[string]string{"Authorization": auth}}
 				got := c.on(h)
 				if got.Code != want {
-					t.Errorf("%s, Authorization %q, %s: %d; want %d", door, auth, target, got.Code, want)
+					t.Errorf("%s, Authorization %q, %s: %d; want %d", way, auth, target, got.Code, want)
 				}
 				if want == 401 && (!strings.HasPrefix(got.Header().Get("WWW-Authenticate"), "Bearer") || strings.Contains(got.Body.String(), "horse")) {
-					t.Errorf("%s, %s: %v %s; want a challenge that tells nothing", door, target, got.Header(), got.Body)
+					t.Errorf("%s, %s: %v %s; want a challenge that tells nothing", way, target, got.Header(), got.Body)
 				}
 			}
 		}
 		if got := get("/open").on(h); got.Code == 401 {
-			t.Errorf("%s: what is open wants a token", door)
+			t.Errorf("%s: what is open wants a token", way)
 		}
 		// A token in a URL ends in logs, so it is nowhere taken from there.
 		for _, c := range []call{get("/?token=correct+horse"), get("/api/snapshot?token=correct+horse&access_token=correct+horse"),
 			{method: "POST", target: "/login?token=correct+horse", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}} {
 			if got := c.on(h); got.Code != 401 || len(got.Result().Cookies()) > 0 {
-				t.Errorf("%s, %s %s: %d; want 401", door, c.method, c.target, got.Code)
+				t.Errorf("%s, %s %s: %d; want 401", way, c.method, c.target, got.Code)
 			}
 		}
 	}
@@ -140,40 +140,40 @@ func (c call) with(cookie *http.Cookie) call {
 }
 
 func TestC2_LoginSetsACookie(t *testing.T) {
-	for door, h := range doors(t, console.Access{Token: token}) {
+	for way, h := range entrances(t, console.Access{Token: token}) {
 		cookie := login(t, h, "/")
 		if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.MaxAge != 12*60*60 || cookie.Domain != "" || len(cookie.Value) != 43 {
-			t.Errorf("%s: cookie %v; want it HttpOnly, SameSite=Strict, for 12 hours and this host, of 256 bits", door, cookie)
+			t.Errorf("%s: cookie %v; want it HttpOnly, SameSite=Strict, for 12 hours and this host, of 256 bits", way, cookie)
 		}
 		if got := get("/").with(cookie).on(h); got.Code != 200 {
-			t.Errorf("%s: with the cookie %d %s; want 200", door, got.Code, got.Body)
+			t.Errorf("%s: with the cookie %d %s; want 200", way, got.Code, got.Body)
 		}
 		for what, forged := range map[string]string{"another one": strings.Repeat("A", 43), "none": "", "the token": token, "less": cookie.Value[:42], "more": cookie.Value + "A"} {
 			if got := get("/").with(&http.Cookie{Name: cookie.Name, Value: forged}).on(h); got.Code != 401 {
-				t.Errorf("%s: with %s as a cookie: %d; want 401", door, what, got.Code)
+				t.Errorf("%s: with %s as a cookie: %d; want 401", way, what, got.Code)
 			}
 		}
 		if again := login(t, h, "/"); again.Value == cookie.Value {
-			t.Errorf("%s: two logins have one cookie", door)
+			t.Errorf("%s: two logins have one cookie", way)
 		}
 		for _, c := range []call{form("/login", url.Values{"token": {"wrong"}}), form("/login", nil), form("/login", url.Values{"token": {""}})} {
 			got := c.on(h)
 			if got.Code != 401 || len(got.Result().Cookies()) > 0 || !strings.Contains(got.Body.String(), "not the token") || !strings.Contains(got.Body.String(), "<form") {
-				t.Errorf("%s: login with %q: %d %s; want 401 and the page", door, c.body, got.Code, got.Body)
+				t.Errorf("%s: login with %q: %d %s; want 401 and the page", way, c.body, got.Code, got.Body)
 			}
 		}
 		// As JSON, for programs.
 		got := post("/login", `{"token": "correct horse"}`).on(h)
 		if got.Code != 200 || len(got.Result().Cookies()) != 1 || got.Body.String() != "{\"ok\":true}\n" {
-			t.Errorf("%s: login as JSON: %d %s; want a cookie", door, got.Code, got.Body)
+			t.Errorf("%s: login as JSON: %d %s; want a cookie", way, got.Code, got.Body)
 		}
 		for body, want := range map[string]int{`{"token": "wrong"}`: 401, `{}`: 401, `{"token": 1}`: 400, `{"tokens": ""}`: 400, `x`: 400, `{"token": "` + strings.Repeat("x", 1<<17) + `"}`: 413} {
 			if got := post("/login", body).on(h); got.Code != want || len(got.Result().Cookies()) > 0 {
-				t.Errorf("%s: login as %.40s: %d %s; want %d", door, body, got.Code, got.Body, want)
+				t.Errorf("%s: login as %.40s: %d %s; want %d", way, body, got.Code, got.Body, want)
 			}
 		}
 		if got := form("/login", url.Values{"token": {strings.Repeat("x", 1<<17)}}).on(h); got.Code != 400 {
-			t.Errorf("%s: login with too much: %d; want 400", door, got.Code)
+			t.Errorf("%s: login with too much: %d; want 400", way, got.Code)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func TestC2_LoginSetsACookie(t *testing.T) {
 // The cookie reaches what its Access protects, and no other console; it says over
 // TLS that nobody else has set it.
 func TestC2_NameAndPathOfTheCookie(t *testing.T) {
-	h := doors(t, console.Access{Token: token})
-	for _, tt := range []struct{ door, host, scheme, name, path string }{
+	h := entrances(t, console.Access{Token: token})
+	for _, tt := range []struct{ way, host, scheme, name, path string }{
 		{"access", "localhost", "http", "weir-session", "/"},
 		{"access", "localhost:9090", "http", "weir-session-9090", "/"},
 		{"access", "[::1]:9091", "http", "weir-session-9091", "/"},
@@ -192,9 +192,9 @@ func TestC2_NameAndPathOfTheCookie(t *testing.T) {
 	} {
 		c := post(tt.scheme+"://x/login", `{"token": "correct horse"}`)
 		c.host = tt.host
-		got := c.on(h[tt.door]).Result().Cookies()
+		got := c.on(h[tt.way]).Result().Cookies()
 		if len(got) != 1 || got[0].Name != tt.name || got[0].Path != tt.path || got[0].Secure != (tt.scheme == "https") {
-			t.Errorf("%s %s://%s: %v; want %s for %q", tt.door, tt.scheme, tt.host, got, tt.name, tt.path)
+			t.Errorf("%s %s://%s: %v; want %s for %q", tt.way, tt.scheme, tt.host, got, tt.name, tt.path)
 		}
 	}
 }
@@ -454,7 +454,7 @@ func TestC2_SessionsSurviveAReload(t *testing.T) {
 }
 
 func TestC3_OtherSitesPagesAreRefused(t *testing.T) {
-	for door, h := range doors(t, console.Access{}) {
+	for way, h := range entrances(t, console.Access{}) {
 		for _, tt := range []struct {
 			header map[string]string
 			want   int
@@ -474,16 +474,16 @@ func TestC3_OtherSitesPagesAreRefused(t *testing.T) {
 				c.header = tt.header
 				got := c.on(h)
 				if (got.Code == 403) != (tt.want == 403) {
-					t.Errorf("%s, %v, %s %s: %d %s; want %d", door, tt.header, c.method, c.target, got.Code, got.Body, tt.want)
+					t.Errorf("%s, %v, %s %s: %d %s; want %d", way, tt.header, c.method, c.target, got.Code, got.Body, tt.want)
 				}
 			}
 		}
 		link := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
 		if got := (call{target: "/", header: link}).on(h); got.Code != 200 {
-			t.Errorf("%s: a link on another site: %d; want 200", door, got.Code)
+			t.Errorf("%s: a link on another site: %d; want 200", way, got.Code)
 		}
 		if got := (call{method: "POST", target: "/", header: link}).on(h); got.Code != 403 {
-			t.Errorf("%s: a form on another site: %d; want 403", door, got.Code)
+			t.Errorf("%s: a form on another site: %d; want 403", way, got.Code)
 		}
 	}
 	h := console.Access{Token: token, Logger: quiet}.Protect(ok)

@@ -128,5 +128,5 @@ func (c *Console) fleet(w http.ResponseWriter, r *http.Request) {
 func closeGuard[K comparable, V any](g *weir.Guard[K, V]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = g.Close(ctx) // loads that run are cancelled, and end when they end
+	_ = g.Close(ctx) // loads that run are canceled, and end when they end
 }

@@ -12,7 +12,7 @@ import (
 
 // Whatever a request looks like, nobody comes in without the token, and only who
 // sends it is given a cookie.
-func FuzzDoor(f *testing.F) {
+func FuzzAccess(f *testing.F) {
 	f.Add("GET", "/", "localhost", "", "", "", "text/html")
 	f.Add("POST", "/login", "localhost:9090", "", `{"token":"x"}`, "application/json", "")
 	f.Add("POST", "/console/login", "[::1]:1", "weir-session=abc", "token=x", "application/x-www-form-urlencoded", "text/html")

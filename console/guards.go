@@ -89,7 +89,7 @@ func (s *guards) Snapshot() Snapshot {
 const maxWaiting = 1000
 
 func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
-	waits := g.Waits()
+	waits := g.WaitTimes()
 	u := Unit{
 		Name:     g.Name(),
 		Kind:     "guard",
@@ -107,16 +107,17 @@ func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {
 		Panics:       stats.Panics,
 		Abandoned:    stats.Abandoned,
 		StaleOnError: stats.StaleOnError,
+		Evicted:      stats.Evicted,
 		Entries:      stats.Entries,
 		Flights:      stats.Flights,
 		Running:      stats.Running,
 		Refreshing:   stats.Refreshing,
 		Stuck:        stats.Stuck,
 		WaitTime:     waits,
-		CallTime:     g.Loads(),
+		CallTime:     g.LoadTimes(),
 	}
 	if stats.Flights > 0 {
-		u.Waiting = waiting(g.Flights(maxWaiting))
+		u.Waiting = waiting(g.ActiveFlights(maxWaiting))
 	}
 	return u
 }
@@ -164,9 +165,9 @@ func (s *guards) Detail(unit string, most int) (Detail, bool) {
 	if !ok {
 		return Detail{}, false
 	}
-	entries := g.Entries()
+	entries := g.CountEntries()
 	d := Detail{Unit: s.unit(g, g.Stats()), Entries: &entries}
-	for _, f := range g.Flights(most) {
+	for _, f := range g.ActiveFlights(most) {
 		d.Flights = append(d.Flights, Flight{Flight: f})
 	}
 	for _, l := range s.limits {
@@ -194,7 +195,7 @@ func (s *guards) Purge(ctx context.Context, unit string, tags []string, all bool
 	case !ok:
 		return false, nil
 	case all:
-		return true, g.Clear(ctx)
+		return true, g.InvalidateAll(ctx)
 	}
 	return true, g.InvalidateTags(ctx, tags...)
 }

@@ -95,7 +95,7 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 			"calls": {u.Calls, stats.Loads, 5}, "refreshes": {u.Refreshes, stats.Refreshes, 1}, "failed": {u.Failed, stats.LoadFailures, 2},
 			"timeouts": {u.Timeouts, stats.LoadTimeouts, 0}, "panics": {u.Panics, stats.Panics, 1}, "refused": {u.Refused.Limit, stats.Refusals, 1},
 			"stuck": {u.Refused.Stuck, stats.StuckRefusals, 0}, "abandoned": {u.Abandoned, stats.Abandoned, 0}, "stale on error": {u.StaleOnError, stats.StaleOnError, 0},
-			"entries": {uint64(u.Entries), uint64(stats.Entries), 2}, "loads timed": {u.CallTime.Count, stats.Loads, 5}, "waits timed": {u.WaitTime.Count, g.Waits().Count, 7},
+			"entries": {uint64(u.Entries), uint64(stats.Entries), 2}, "loads timed": {u.CallTime.Count, stats.Loads, 5}, "waits timed": {u.WaitTime.Count, g.WaitTimes().Count, 7},
 		} {
 			if n[0] != n[1] || n[0] != n[2] {
 				t.Errorf("%s: %d shown, %d in the Stats; want %d", name, n[0], n[1], n[2])
@@ -105,7 +105,7 @@ func TestC5_UnitsEqualTheStats(t *testing.T) {
 			t.Errorf("unit %+v; want the Guard at rest", u)
 		}
 
-		l.Block("slow") // what is in the air
+		l.Block("slow") // what is in flight
 		for range 3 {
 			go g.Get(t.Context(), "slow")
 			synctest.Wait()
@@ -251,7 +251,7 @@ func TestC7_GuardsForget(t *testing.T) {
 func TestGuardsTier(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string) *weir.Guard[string, string] {
-		return guardOf(t, echo, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Tier: m}})
+		return guardOf(t, echo, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: m}}})
 	}
 	a, b := in("a"), in("b")
 	s := sourceOf(t, a, b, guardOf(t, echo, weir.Options{Name: "alone"}))
@@ -272,7 +272,7 @@ func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true
 func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string, tier fleet.Tier) *weir.Guard[string, string] {
-		return guardOf(t, echo, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}})
+		return guardOf(t, echo, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}})
 	}
 	well, alone := in("well", m), in("alone", tripped{m})
 	if well.Stats().Fleet.Open || !alone.Stats().Fleet.Open {

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // maxBody bounds what is posted: room for a thousand tags.

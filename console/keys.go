@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/inspect"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 const (

@@ -57,16 +57,17 @@ type Unit struct {
 	Failed       uint64 `json:"failed"`         // see above
 	Timeouts     uint64 `json:"timeouts"`       // of these
 	Panics       uint64 `json:"panics"`         // of these
-	Abandoned    uint64 `json:"abandoned"`      // cancelled, since nobody waited
+	Abandoned    uint64 `json:"abandoned"`      // canceled, since nobody waited
 	StaleOnError uint64 `json:"stale_on_error"` // answers given in place of an error or a long wait
 
 	// As it stands now.
-	Entries    int `json:"entries"` // in memory; 0 for a route, whose entries are in a Store
-	Flights    int `json:"flights"` // that newcomers could join
-	Running    int `json:"running"`
-	Refreshing int `json:"refreshing"`
-	Waiting    int `json:"waiting"` // requests that wait for another's call
-	Stuck      int `json:"stuck"`
+	Evicted    uint64 `json:"evicted"` // entries removed because memory was full; a Guard's
+	Entries    int    `json:"entries"` // in memory; 0 for a route, whose entries are in a Store
+	Flights    int    `json:"flights"` // that newcomers could join
+	Running    int    `json:"running"`
+	Refreshing int    `json:"refreshing"`
+	Waiting    int    `json:"waiting"` // requests that wait for another's call
+	Stuck      int    `json:"stuck"`
 
 	// How long things took, since the start. Requests are a route's only: the hits
 	// of a Guard are not timed.
@@ -90,9 +91,9 @@ type Avoided struct {
 
 // Refused are requests and loads that were refused, by kind.
 type Refused struct {
-	Limit uint64 `json:"limit"`
-	Door  uint64 `json:"door"` // before anything was looked at: a client's rate
-	Stuck uint64 `json:"stuck"`
+	Limit  uint64 `json:"limit"`
+	Client uint64 `json:"client"` // a client over its rate
+	Stuck  uint64 `json:"stuck"`
 }
 
 // A Limit is a limiter.

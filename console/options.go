@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // The defaults of Options.
@@ -64,7 +64,9 @@ func (o Options) withDefaults() Options {
 	if o.History == 0 {
 		o.History = min(DefaultHistory, MaxPoints*o.Interval)
 	}
-	o.History = max(o.History, o.Interval)
+	if o.History > 0 {
+		o.History = max(o.History, o.Interval)
+	}
 	o.Logger = plain.Logger(o.Logger)
 	if o.Access.Logger == nil {
 		o.Access.Logger = o.Logger
@@ -80,6 +82,9 @@ func (o Options) validate() error {
 	}
 	if o.Interval < MinInterval {
 		faults = append(faults, fmt.Errorf("console: Options.Interval is %v; want at least %v", o.Interval, MinInterval))
+	}
+	if o.History < 0 {
+		faults = append(faults, fmt.Errorf("console: Options.History is %v; want 0 (the default) or more", o.History))
 	}
 	if o.History/max(o.Interval, 1) > MaxPoints {
 		faults = append(faults, fmt.Errorf("console: Options.History is %v; want at most %d times Options.Interval, %v", o.History, MaxPoints, MaxPoints*o.Interval))

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/inspect"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // A purgingSource forgets nothing, and says why.

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/weir-go/weir/internal/build"
+	"github.com/weir-go/weir/console/build"
 )
 
 // started is when the program was, about.

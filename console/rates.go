@@ -11,7 +11,7 @@ import (
 type timings struct{ request, wait, call inspect.Durations }
 
 func (t timings) and(other timings) timings {
-	return timings{t.request.And(other.request), t.wait.And(other.wait), t.call.And(other.call)}
+	return timings{t.request.Add(other.request), t.wait.Add(other.wait), t.call.Add(other.call)}
 }
 
 // counts are those of u, in the order of unitColumns up to firstQuantile.
@@ -19,7 +19,7 @@ func counts(u *Unit) [firstQuantile]uint64 {
 	a := &u.Avoided
 	return [...]uint64{
 		u.Requests, a.Hits, a.Stale, a.Negative, a.Failures, a.Joined, a.Validated, a.Fleet,
-		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Door + u.Refused.Stuck, u.StaleOnError,
+		u.Calls, u.Refreshes, u.Failed, u.Refused.Limit + u.Refused.Client + u.Refused.Stuck, u.StaleOnError,
 	}
 }
 

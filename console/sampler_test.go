@@ -33,7 +33,7 @@ func TestC5_RatesOfEachSecond(t *testing.T) {
 			return console.Unit{
 				Name: "rows", Requests: 100 * n, Calls: 10 * n, Refreshes: 3 * n, Failed: 2 * n, StaleOnError: n,
 				Avoided: console.Avoided{Hits: 70 * n, Stale: 5 * n, Negative: 4 * n, Failures: 3 * n, Joined: 8 * n, Validated: 6 * n, Fleet: 7 * n},
-				Refused: console.Refused{Limit: n, Door: 2 * n, Stuck: 3 * n},
+				Refused: console.Refused{Limit: n, Client: 2 * n, Stuck: 3 * n},
 				Flights: 4, Running: 3, Waiting: 12, Stuck: 1, Entries: 1000,
 				WaitTime: waits.Durations(), CallTime: calls.Durations(),
 			}

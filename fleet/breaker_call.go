@@ -91,7 +91,7 @@ func (b *Breaker) Acquire(ctx context.Context, k Key, a Ask) (Answer, error) {
 	return run(ctx, b, "acquire", func(ctx context.Context) (Answer, error) {
 		return b.inner.Acquire(ctx, k, a)
 	}, func(late Answer) {
-		if late.Grant == Granted {
+		if late.Grant == GrantLease {
 			ctx, cancel := context.WithTimeout(context.Background(), b.o.Deadline)
 			defer cancel()
 			_, _ = safely(ctx, func(ctx context.Context) (bool, error) { // if it fails, the lease runs out
@@ -133,6 +133,13 @@ func (b *Breaker) Tags(ctx context.Context, namespace string, tags []string) (Ta
 func (b *Breaker) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	return run(ctx, b, "invalidate tags", func(ctx context.Context) (uint64, error) {
 		return b.inner.InvalidateTags(ctx, namespace, tags, keep)
+	}, nil)
+}
+
+// ExpireTags is of [Tier].
+func (b *Breaker) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return run(ctx, b, "expire tags", func(ctx context.Context) (uint64, error) {
+		return b.inner.ExpireTags(ctx, namespace, tags, keep)
 	}, nil)
 }
 

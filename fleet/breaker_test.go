@@ -28,10 +28,11 @@ func (h *heard) add(format string, args ...any) {
 func (h *heard) Changed(name string, fence uint64, removed bool) {
 	h.add("changed %s %v", name, removed)
 }
-func (h *heard) Released(name string)          { h.add("released %s", name) }
-func (h *heard) Tagged(tag string, seq uint64) { h.add("tagged %s", tag) }
-func (h *heard) Lost()                         { h.add("lost") }
-func (h *heard) Reset()                        { h.add("reset") }
+func (h *heard) Released(name string)           { h.add("released %s", name) }
+func (h *heard) Expired(tag string, seq uint64) { h.add("expired %s", tag) }
+func (h *heard) Tagged(tag string, seq uint64)  { h.add("tagged %s", tag) }
+func (h *heard) Lost()                          { h.add("lost") }
+func (h *heard) Reset()                         { h.add("reset") }
 
 // want fails unless exactly these calls were made since the last time.
 func (h *heard) want(t *testing.T, calls ...string) {
@@ -182,7 +183,7 @@ func TestBreakerBoundsWhatAHungEngineHolds(t *testing.T) {
 		if s := b.State(); s.Calls != 0 {
 			t.Errorf("%d calls held after the engine went on; want 0", s.Calls)
 		}
-		if a := acquire(t, m, testKey, fleet.Ask{}); a.Grant != fleet.Granted {
+		if a := acquire(t, m, testKey, fleet.Ask{}); a.Grant != fleet.GrantLease {
 			t.Errorf("Acquire = %v; want granted: leases that came too late are given back", a.Grant)
 		}
 	})
@@ -215,7 +216,7 @@ type gated struct {
 func (g gated) Acquire(context.Context, fleet.Key, fleet.Ask) (fleet.Answer, error) {
 	answer := make(chan error)
 	g.asked <- answer
-	return fleet.Answer{Grant: fleet.Held}, <-answer
+	return fleet.Answer{Grant: fleet.GrantHeld}, <-answer
 }
 
 // begin has n operations hang in the engine.

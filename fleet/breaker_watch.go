@@ -35,6 +35,9 @@ func (f forward) Released(name string) { f.out.add(event{kind: released, name: n
 func (f forward) Tagged(tag string, seq uint64) {
 	f.out.add(event{kind: tagged, name: tag, number: seq})
 }
+func (f forward) Expired(tag string, seq uint64) {
+	f.out.add(event{kind: expired, name: tag, number: seq})
+}
 func (f forward) Lost()  { f.out.add(event{kind: lost}) }
 func (f forward) Reset() { f.out.add(event{kind: reset}) }
 

@@ -75,9 +75,9 @@ func ExampleLimiter() {
 
 // Each client has a rate of its own, at all instances together. While the engine
 // is away, each of four instances goes by a quarter of it.
-func ExampleKeyed() {
+func ExampleKeyedLimiter() {
 	engine := &counter{used: map[fleet.Key]int{}}
-	clients, err := fleet.NewKeyed(engine, fleet.KeyedOptions{
+	clients, err := fleet.NewKeyedLimiter(engine, fleet.KeyedLimiterOptions{
 		Namespace: "clients",
 		Terms: fleet.Terms{
 			Rate:      fleet.Rate{Permits: 4, Per: time.Hour, Burst: 5},
@@ -111,7 +111,7 @@ func ExampleKeyed() {
 // An outage is told from a client that is over its limit: the first is ours
 // (503), the second is the client's (429).
 func ExampleOutageError() {
-	clients, err := fleet.NewKeyed(&counter{down: true}, fleet.KeyedOptions{
+	clients, err := fleet.NewKeyedLimiter(&counter{down: true}, fleet.KeyedLimiterOptions{
 		Terms: fleet.Terms{
 			Name:      "per-client",
 			Rate:      fleet.Rate{Permits: 10, Per: time.Second},

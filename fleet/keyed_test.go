@@ -15,9 +15,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-func newKeyed(t *testing.T, m fleet.Meter, o fleet.KeyedOptions) *fleet.Keyed {
+func newKeyed(t *testing.T, m fleet.Meter, o fleet.KeyedLimiterOptions) *fleet.KeyedLimiter {
 	t.Helper()
-	k, err := fleet.NewKeyed(m, o)
+	k, err := fleet.NewKeyedLimiter(m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func newKeyed(t *testing.T, m fleet.Meter, o fleet.KeyedOptions) *fleet.Keyed {
 }
 
 // allowed returns how many of n calls of Allow are let in.
-func allowed(t *testing.T, k *fleet.Keyed, key string, n int) (in int) {
+func allowed(t *testing.T, k *fleet.KeyedLimiter, key string, n int) (in int) {
 	t.Helper()
 	for range n {
 		err := k.Allow(t.Context(), key)
@@ -44,9 +44,9 @@ func TestKeyedCountsEachKeyForAllInstances(t *testing.T) {
 		m := newModelMeter(0)
 		terms := api()
 		terms.Rate.Burst = 6 // of which a lease is 2
-		a := newKeyed(t, m, fleet.KeyedOptions{Terms: terms, Namespace: "clients"})
-		b := newKeyed(t, m, fleet.KeyedOptions{Terms: terms, Namespace: "clients"})
-		other := newKeyed(t, m, fleet.KeyedOptions{Terms: terms, Namespace: "others"})
+		a := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "clients"})
+		b := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "clients"})
+		other := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Namespace: "others"})
 		long := strings.Repeat("x", 5000)
 		for _, key := range []string{"", "192.0.2.1", "192.0.2.2", long, long + "y"} {
 			if n := allowed(t, a, key, 3) + allowed(t, b, key, 3); n != 4 {
@@ -77,7 +77,7 @@ func TestKeyedForgetsKeysButNoPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)
 		terms := api()
-		k := newKeyed(t, m, fleet.KeyedOptions{Terms: terms, Keys: 10})
+		k := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms, Keys: 10})
 		var regular ledger
 		for i := range 2000 {
 			if k.Allow(t.Context(), "regular") == nil {
@@ -113,7 +113,7 @@ func TestKeyedOutageIsOfAllKeys(t *testing.T) {
 		m.set(weather{hung: true})
 		terms := api()
 		terms.OnFailure, terms.Instances = fleet.FailLocalShare, 2
-		k := newKeyed(t, m, fleet.KeyedOptions{Terms: terms})
+		k := newKeyed(t, m, fleet.KeyedLimiterOptions{Terms: terms})
 		began := time.Now()
 		in := 0
 		for i := range 1000 {
@@ -141,8 +141,8 @@ func TestKeyedHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			m := newModelMeter(seed + 1)
-			o := fleet.KeyedOptions{Terms: randomTerms(rng, fleet.FailClosed), Keys: 1 + rng.IntN(4)}
-			instances := []*fleet.Keyed{newKeyed(t, m, o), newKeyed(t, m, o), newKeyed(t, m, o)}
+			o := fleet.KeyedLimiterOptions{Terms: randomTerms(rng, fleet.FailClosed), Keys: 1 + rng.IntN(4)}
+			instances := []*fleet.KeyedLimiter{newKeyed(t, m, o), newKeyed(t, m, o), newKeyed(t, m, o)}
 			ledgers := make([]ledger, 5)
 			var wg sync.WaitGroup
 			for range 300 {

@@ -58,7 +58,7 @@ type Limiter struct {
 }
 
 // NewLimiter returns a Limiter that has its permits from m. Its error joins a
-// [*limit.OptionError] for every option that is out of bounds. m must return
+// [*OptionError] for every option that is out of bounds. m must return
 // soon after its context ends.
 func NewLimiter(m Meter, o LimiterOptions) (*Limiter, error) {
 	if err := o.validate(m); err != nil {

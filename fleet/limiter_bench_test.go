@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// generous is an engine next door: it gives all that is asked for, at once.
+// generous is an engine without latency that grants every request.
 type generous struct{}
 
 func (generous) Take(_ context.Context, _ fleet.Key, _ fleet.Rate, n int) (fleet.Taken, error) {
@@ -100,7 +100,7 @@ func BenchmarkLimiter(b *testing.B) {
 }
 
 func BenchmarkKeyed(b *testing.B) {
-	k, err := fleet.NewKeyed(generous{}, fleet.KeyedOptions{Terms: large()})
+	k, err := fleet.NewKeyedLimiter(generous{}, fleet.KeyedLimiterOptions{Terms: large()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestLimiterAllocations(t *testing.T) {
 	terms := large()
 	terms.Lease = 500 * time.Millisecond
 	l := benchLimiter(t, generous{}, terms)
-	k, err := fleet.NewKeyed(generous{}, fleet.KeyedOptions{Terms: terms})
+	k, err := fleet.NewKeyedLimiter(generous{}, fleet.KeyedLimiterOptions{Terms: terms})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestLimiterAllocations(t *testing.T) {
 		want float64
 	}{
 		{"Limiter.Acquire", func() error { _, err := l.Acquire(ctx); return err }, 0},
-		{"Keyed.Allow", func() error { return k.Allow(ctx, "client") }, 0},
+		{"KeyedLimiter.Allow", func() error { return k.Allow(ctx, "client") }, 0},
 		{"a refusal", func() error {
 			if _, err := none.TryAcquire(ctx); !errors.Is(err, limit.ErrLimited) {
 				return errors.New("let in")

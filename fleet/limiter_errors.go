@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// ErrLimiterClosed is returned by a [Limiter] and a [Keyed] after Close, and to
+// ErrLimiterClosed is returned by a [Limiter] and a [KeyedLimiter] after Close, and to
 // who waits then.
 var ErrLimiterClosed = errors.New("fleet: the limiter is closed")
 

@@ -18,11 +18,11 @@ type line struct {
 	stock  int           // guarded by mu, as all below; permits that are leased
 	until  time.Duration // when their lease ends
 	barred time.Duration // the engine need not be asked before
-	air    bool          // a question is in progress
+	asking bool          // a question is in progress
 	demand demand
 	share  share
 	q      waiters
-	timer  *time.Timer // wakes those who wait, nil while none does or air is set
+	timer  *time.Timer // wakes those who wait, nil while none does or asking is set
 }
 
 func newLine(d *dispenser, k Key) *line { return &line{d: d, key: k} }
@@ -89,7 +89,7 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 		l.stock--
 		l.d.count.admitted.Add(1)
 		return nil, nil
-	case l.d.health.down() && (l.air || !l.d.health.try(now, l.d.terms.Retry)):
+	case l.d.health.down() && (l.asking || !l.d.health.try(now, l.d.terms.Retry)):
 		wait, err, settled := l.outageLocked(now)
 		if settled {
 			return nil, err
@@ -101,7 +101,7 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 	// The answer to the question that is in progress, or to a new one, is for
 	// this caller too.
 	queued = l.q.push(w)
-	if !l.air {
+	if !l.asking {
 		l.askLocked(now)
 	}
 	return queued, nil

@@ -1,14 +1,13 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // A FailureMode says what a fleet's limit does while the engine that counts its
@@ -113,14 +112,14 @@ type LimiterOptions struct {
 }
 
 func (o LimiterOptions) validate(m Meter) error {
-	var f faults
-	f.check(m != nil, "Meter", m, "one")
+	f := option.Faults{Package: "fleet"}
+	f.Check(m != nil, "Meter", m, "one")
 	o.Terms.check(&f, "LimiterOptions.")
-	f.check(o.Key.Name != "" && len(o.Key.Name) <= MaxName, "LimiterOptions.Key.Name",
+	f.Check(o.Key.Name != "" && len(o.Key.Name) <= MaxName, "LimiterOptions.Key.Name",
 		fmt.Sprintf("%d bytes long", len(o.Key.Name)), "from 1 to 4096")
-	f.check(len(o.Key.Namespace) <= MaxName, "LimiterOptions.Key.Namespace",
+	f.Check(len(o.Key.Namespace) <= MaxName, "LimiterOptions.Key.Namespace",
 		fmt.Sprintf("%d bytes long", len(o.Key.Namespace)), "at most 4096")
-	return errors.Join(f...)
+	return f.Err()
 }
 
 // withDefaults returns o with plain numbers in place of 0 and negative ones.
@@ -139,8 +138,11 @@ func (o LimiterOptions) withDefaults() LimiterOptions {
 	return o
 }
 
-// KeyedOptions configure a [Keyed]. Terms are required, for each key.
-type KeyedOptions struct {
+// An OptionError is a fault in an options struct.
+type OptionError = option.Error
+
+// KeyedLimiterOptions configure a [KeyedLimiter]. Terms are required, for each key.
+type KeyedLimiterOptions struct {
 	Terms
 
 	// Namespace is where the engine counts: limiters with the same one share
@@ -154,18 +156,18 @@ type KeyedOptions struct {
 	Keys int
 }
 
-func (o KeyedOptions) validate(m Meter) error {
-	var f faults
-	f.check(m != nil, "Meter", m, "one")
-	o.Terms.check(&f, "KeyedOptions.")
-	f.check(len(o.Namespace) <= MaxName, "KeyedOptions.Namespace",
+func (o KeyedLimiterOptions) validate(m Meter) error {
+	f := option.Faults{Package: "fleet"}
+	f.Check(m != nil, "Meter", m, "one")
+	o.Terms.check(&f, "KeyedLimiterOptions.")
+	f.Check(len(o.Namespace) <= MaxName, "KeyedLimiterOptions.Namespace",
 		fmt.Sprintf("%d bytes long", len(o.Namespace)), "at most 4096")
-	f.check(o.Keys >= 0 && o.Keys <= 1<<30, "KeyedOptions.Keys", o.Keys, "from 1 to 2^30, or 0 for the default")
-	return errors.Join(f...)
+	f.Check(o.Keys >= 0 && o.Keys <= 1<<30, "KeyedLimiterOptions.Keys", o.Keys, "from 1 to 2^30, or 0 for the default")
+	return f.Err()
 }
 
 // withDefaults returns o with plain numbers in place of 0.
-func (o KeyedOptions) withDefaults() KeyedOptions {
+func (o KeyedLimiterOptions) withDefaults() KeyedLimiterOptions {
 	o.Terms = o.Terms.withDefaults()
 	if o.Keys == 0 {
 		o.Keys = defaultKeys
@@ -174,19 +176,16 @@ func (o KeyedOptions) withDefaults() KeyedOptions {
 }
 
 // check notes all faults of t, whose fields have the names that in begins.
-func (t Terms) check(f *faults, in string) {
-	before := len(*f)
-	f.check(t.Rate.Permits >= 1 && t.Rate.Permits <= maxRatePermits, in+"Rate.Permits", t.Rate.Permits, "from 1 to 2^30")
-	f.check(t.Rate.Per > 0 && t.Rate.Per <= maxRatePer, in+"Rate.Per", t.Rate.Per, "above 0, at most 366 days")
-	f.check(t.Rate.Burst >= 0 && t.Rate.Burst <= maxRatePermits, in+"Rate.Burst", t.Rate.Burst, "from 1 to 2^30, or 0 for the default")
-	sound := len(*f) == before
-	f.check(t.OnFailure >= FailOpen && t.OnFailure <= FailLocalShare, in+"OnFailure", t.OnFailure, "FailOpen, FailClosed or FailLocalShare")
-	f.check(t.OnFailure != FailLocalShare || t.Instances >= 1 && t.Instances <= maxInstances,
+func (t Terms) check(f *option.Faults, in string) {
+	sound := f.Check(t.Rate.Permits >= 1 && t.Rate.Permits <= maxRatePermits, in+"Rate.Permits", t.Rate.Permits, "from 1 to 2^30")
+	sound = f.Check(t.Rate.Per > 0 && t.Rate.Per <= maxRatePer, in+"Rate.Per", t.Rate.Per, "above 0, at most 366 days") && sound
+	sound = f.Check(t.Rate.Burst >= 0 && t.Rate.Burst <= maxRatePermits, in+"Rate.Burst", t.Rate.Burst, "from 1 to 2^30, or 0 for the default") && sound
+	f.Check(t.OnFailure >= FailOpen && t.OnFailure <= FailLocalShare, in+"OnFailure", t.OnFailure, "FailOpen, FailClosed or FailLocalShare")
+	f.Check(t.OnFailure != FailLocalShare || t.Instances >= 1 && t.Instances <= maxInstances,
 		in+"Instances", t.Instances, "from 1 to 10000 with FailLocalShare")
-	f.check(t.Retry == 0 || t.Retry >= time.Millisecond, in+"Retry", t.Retry, "at least 1ms, or 0 for the default")
-	f.check(t.MaxBatch >= 0, in+"MaxBatch", t.MaxBatch, "at least 1, or 0 for the default")
-	okLease := t.Lease == 0 || t.Lease >= minLease && t.Lease <= maxLease
-	f.check(okLease, in+"Lease", t.Lease, "from 1ms to 1m, or 0 for the default")
+	f.Check(t.Retry == 0 || t.Retry >= time.Millisecond, in+"Retry", t.Retry, "at least 1ms, or 0 for the default")
+	f.Check(t.MaxBatch >= 0, in+"MaxBatch", t.MaxBatch, "at least 1, or 0 for the default")
+	okLease := f.Check(t.Lease == 0 || t.Lease >= minLease && t.Lease <= maxLease, in+"Lease", t.Lease, "from 1ms to 1m, or 0 for the default")
 	if !sound || !okLease {
 		return // what follows needs them
 	}
@@ -196,7 +195,7 @@ func (t Terms) check(f *faults, in string) {
 		if t.Lease >= minLease {
 			need = 1 + t.Rate.ahead(t.Lease)
 		}
-		f.check(false, in+"Rate.Burst", t.Rate.Burst, fmt.Sprintf("at least %d with that rate and Lease", need))
+		f.Check(false, in+"Rate.Burst", t.Rate.Burst, fmt.Sprintf("at least %d with that rate and Lease", need))
 	}
 }
 
@@ -244,13 +243,4 @@ func (r Rate) ahead(d time.Duration) int {
 	}
 	q, _ := bits.Div64(hi, lo, uint64(r.Per))
 	return int(min(q, math.MaxInt))
-}
-
-// faults gathers what is wrong with one options struct.
-type faults []error
-
-func (f *faults) check(ok bool, field string, value any, bound string) {
-	if !ok {
-		*f = append(*f, &limit.OptionError{Field: field, Value: value, Bound: bound})
-	}
 }

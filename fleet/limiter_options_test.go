@@ -71,9 +71,9 @@ func TestLimiterOptions(t *testing.T) {
 	if got := fields(err); !slices.Equal(got, []string{"Meter", "Key.Name"}) {
 		t.Errorf("NewLimiter = %v; want faults of the meter and the key", err)
 	}
-	_, err = fleet.NewKeyed(nil, fleet.KeyedOptions{Namespace: long, Keys: -1})
+	_, err = fleet.NewKeyedLimiter(nil, fleet.KeyedLimiterOptions{Namespace: long, Keys: -1})
 	if got := fields(err); !slices.Equal(got, []string{"Meter", "Rate.Permits", "Rate.Per", "OnFailure", "Namespace", "Keys"}) {
-		t.Errorf("NewKeyed = %v; want all faults", err)
+		t.Errorf("NewKeyedLimiter = %v; want all faults", err)
 	}
 }
 

@@ -78,9 +78,9 @@ func (q *waiters) remove(w *waiter) {
 	}
 }
 
-// settle takes w off the queue and tells it. To close a channel wakes a
+// resolve takes w off the queue and tells it. To close a channel wakes a
 // goroutine but runs none of anybody's code, so it is done under the lock.
-func (q *waiters) settle(w *waiter, err error) {
+func (q *waiters) resolve(w *waiter, err error) {
 	q.remove(w)
 	w.settled, w.err = true, err
 	close(w.done)

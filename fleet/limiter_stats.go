@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// LimiterStats is what a [Limiter] or a [Keyed] has done on this instance since
+// LimiterStats is what a [Limiter] or a [KeyedLimiter] has done on this instance since
 // it was made. The numbers are read one after another.
 type LimiterStats struct {
 	Admitted uint64         // callers that were let in, waited or not
@@ -28,10 +28,10 @@ type LimiterStats struct {
 
 	Queued int // callers that wait; of a Limiter only
 	Stock  int // permits that can be used now; of a Limiter only
-	Keys   int // keys that are remembered; of a Keyed only
+	Keys   int // keys that are remembered; of a KeyedLimiter only
 }
 
-// A tally is what becomes of callers. They are atomics, as the lines of a Keyed
+// A tally is what becomes of callers. They are atomics, as the lines of a KeyedLimiter
 // have no lock in common.
 type tally struct {
 	admitted, waited, left        atomic.Uint64

@@ -26,7 +26,7 @@ func (l *line) askLocked(now time.Duration) {
 	// What is left of the lease before has run out, and a permit of it that
 	// comes back is too late.
 	l.stock, l.until = 0, 0
-	l.air = true
+	l.asking = true
 	go l.ask(n, now)
 }
 
@@ -45,7 +45,7 @@ func (l *line) ask(n int, asked time.Duration) {
 func (l *line) answeredLocked(n int, asked time.Duration, t Taken, err error) {
 	d := l.d
 	now := d.now()
-	l.air = false
+	l.asking = false
 	if d.closed.Load() {
 		l.settleAllLocked(ErrLimiterClosed)
 		return
@@ -109,7 +109,7 @@ func (l *line) refuseLateLocked(now time.Duration) {
 			reason = limit.RateExceeded
 		}
 		if reason != 0 {
-			l.q.settle(w, l.d.refusal(reason, wait))
+			l.q.resolve(w, l.d.refusal(reason, wait))
 		} else {
 			kept++
 		}
@@ -134,10 +134,10 @@ func (l *line) failLocked(now time.Duration) {
 			l.letInLocked(0)
 			d.count.outageAdmitted.Add(1)
 		case d.terms.OnFailure == FailClosed:
-			l.q.settle(w, d.outageRefusal(now))
+			l.q.resolve(w, d.outageRefusal(now))
 		case !w.patient:
 			d.count.outageRefused.Add(1)
-			l.q.settle(w, d.refusal(w.reason, short))
+			l.q.resolve(w, d.refusal(w.reason, short))
 		}
 		w = next
 	}
@@ -152,21 +152,21 @@ func (l *line) letInLocked(until time.Duration) {
 	w.until = until
 	l.d.count.admitted.Add(1)
 	l.d.count.waited.Add(1)
-	l.q.settle(w, nil)
+	l.q.resolve(w, nil)
 }
 
 // settleAllLocked ends the wait of all. l.mu must be held.
 func (l *line) settleAllLocked(err error) {
 	l.disarmLocked()
 	for l.q.n > 0 {
-		l.q.settle(l.q.head, err)
+		l.q.resolve(l.q.head, err)
 	}
 }
 
 // armLocked has those who wait looked at after wait, unless that is arranged
 // already, and soon enough to see the end of an outage. l.mu must be held.
 func (l *line) armLocked(wait time.Duration) {
-	if l.q.n == 0 || l.air || l.timer != nil {
+	if l.q.n == 0 || l.asking || l.timer != nil {
 		return
 	}
 	if l.d.health.failing.Load() {
@@ -188,7 +188,7 @@ func (l *line) disarmLocked() {
 func (l *line) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.q.n == 0 || l.air {
+	if l.q.n == 0 || l.asking {
 		return
 	}
 	now := l.d.now()

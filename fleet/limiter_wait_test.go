@@ -245,7 +245,7 @@ func TestLimiterCloseEndsAllWaits(t *testing.T) {
 		}
 
 		// A question is in progress.
-		k, err := fleet.NewKeyed(m, fleet.KeyedOptions{Terms: slowly()})
+		k, err := fleet.NewKeyedLimiter(m, fleet.KeyedLimiterOptions{Terms: slowly()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,10 +120,15 @@ func (m *Memory) beginLocked(ctx context.Context, op string) (now time.Duration,
 	return m.clock().Sub(m.start), nil
 }
 
+// micros is now as fences and numbers count.
+func (m *Memory) micros(now time.Duration) uint64 {
+	return uint64(m.start.Add(now).UnixMicro()) //nolint:gosec // long after 1970
+}
+
 // nextLocked is the next fence of k, which ends a lease that there is. m.mu must
 // be held.
 func (m *Memory) nextLocked(k *memoryKey, now time.Duration) uint64 {
-	clock := uint64(m.start.Add(now).UnixMicro())
+	clock := m.micros(now)
 	k.last = max(k.last+1, m.floor+1, clock)
 	k.lease = 0
 	return k.last
@@ -181,17 +186,17 @@ func (m *Memory) Acquire(ctx context.Context, key Key, a Ask) (Answer, error) {
 		return Answer{}, err
 	}
 	k := m.findLocked(key, now)
-	ans := Answer{Entry: k.entry(now)}
+	ans := Answer{Entry: k.entry(now), Now: m.micros(now)}
 	joined := a.Joined > 0 && k.fence >= a.Joined && !k.ended
 	switch {
 	case k.data != nil && (joined || k.fresh > now && k.fence > a.NewerThan):
-		ans.Grant = Fresh
+		ans.Grant = GrantFresh
 	case k.lease > now:
-		ans.Grant, ans.Fence, ans.Remaining = Held, k.last, k.lease-now
+		ans.Grant, ans.Fence, ans.Remaining = GrantHeld, k.last, k.lease-now
 	case k.cooling > now && !a.Cooled:
-		ans.Grant, ans.Remaining, ans.Failure = Cooling, k.cooling-now, k.failure
+		ans.Grant, ans.Remaining, ans.Failure = GrantCooling, k.cooling-now, k.failure
 	default:
-		ans.Grant, ans.Fence = Granted, m.nextLocked(k, now)
+		ans.Grant, ans.Fence = GrantLease, m.nextLocked(k, now)
 		k.lease, k.granted = now+a.Lease, a.Lease
 	}
 	return ans, nil

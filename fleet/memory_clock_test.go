@@ -22,30 +22,30 @@ func TestT14_NothingLastsLongerWhenTheClockGoesBack(t *testing.T) {
 	}
 	first := acquire()
 	now = now.Add(-time.Minute)
-	if a := acquire(); a.Grant != fleet.Held || a.Remaining != 3*time.Second {
+	if a := acquire(); a.Grant != fleet.GrantHeld || a.Remaining != 3*time.Second {
 		t.Errorf("Acquire = %v for %v; want Held for 3s at most", a.Grant, a.Remaining)
 	}
 	now = now.Add(3 * time.Second)
 	second := acquire()
-	if second.Grant != fleet.Granted || second.Fence <= first.Fence {
+	if second.Grant != fleet.GrantLease || second.Fence <= first.Fence {
 		t.Fatalf("Acquire = %v #%d; want Granted, after #%d", second.Grant, second.Fence, first.Fence)
 	}
 	if ok, err := m.Settle(ctx, k, second.Fence, fleet.Outcome{Failure: fleet.Failure{Kind: "x"}, Cool: time.Second}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	now = now.Add(-time.Minute)
-	if a := acquire(); a.Grant != fleet.Cooling || a.Remaining != time.Second {
+	if a := acquire(); a.Grant != fleet.GrantCooling || a.Remaining != time.Second {
 		t.Errorf("Acquire = %v for %v; want Cooling for 1s at most", a.Grant, a.Remaining)
 	}
 	if _, err := m.Write(ctx, k, fleet.Write{Entry: &fleet.Entry{Data: []byte("v"), Fresh: 5 * time.Second, Keep: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(-time.Minute)
-	if a := acquire(); a.Grant != fleet.Fresh || a.Entry.Fresh != 5*time.Second {
+	if a := acquire(); a.Grant != fleet.GrantFresh || a.Entry.Fresh != 5*time.Second {
 		t.Errorf("Acquire = %v; want Fresh for 5s at most", a)
 	}
 	now = now.Add(time.Minute) // forward: what was granted ends early, and fences grow
-	if a := acquire(); a.Grant != fleet.Granted || a.Fence <= second.Fence {
+	if a := acquire(); a.Grant != fleet.GrantLease || a.Fence <= second.Fence {
 		t.Errorf("Acquire = %v #%d; want Granted", a.Grant, a.Fence)
 	}
 }

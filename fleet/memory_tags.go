@@ -11,8 +11,14 @@ import (
 // tagNotes are the invalidations by tag of a namespace.
 type tagNotes struct {
 	last  uint64
-	notes map[string]tagNote
+	notes map[noteOf]tagNote
 	sweep int // the number of notes from which on those that are over are dropped
+}
+
+// A noteOf is what is noted: that a tag was invalidated, or has expired.
+type noteOf struct {
+	tag     string
+	expired bool
 }
 
 type tagNote struct {
@@ -46,15 +52,18 @@ func (m *Memory) Tags(ctx context.Context, namespace string, tags []string) (Tag
 	if err != nil {
 		return TagState{}, err
 	}
-	s := TagState{Each: make([]uint64, len(tags))}
+	s := TagState{Each: make([]uint64, len(tags)), Expired: make([]uint64, len(tags))}
 	n := m.tags[namespace]
 	if n == nil {
 		return s, nil
 	}
 	s.Last = n.last
 	for i, tag := range tags {
-		if note := n.notes[tag]; note.until > now {
+		if note := n.notes[noteOf{tag, false}]; note.until > now {
 			s.Each[i] = note.seq
+		}
+		if note := n.notes[noteOf{tag, true}]; note.until > now {
+			s.Expired[i] = note.seq
 		}
 	}
 	return s, nil
@@ -63,25 +72,35 @@ func (m *Memory) Tags(ctx context.Context, namespace string, tags []string) (Tag
 // InvalidateTags is of [Tier]. Numbers grow as fences do, by the clock, so that
 // they do after a restart.
 func (m *Memory) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return m.note(ctx, "invalidate tags", event{kind: tagged}, namespace, tags, keep)
+}
+
+// ExpireTags is of [Tier].
+func (m *Memory) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return m.note(ctx, "expire tags", event{kind: expired}, namespace, tags, keep)
+}
+
+// note notes what e tells for tags.
+func (m *Memory) note(ctx context.Context, op string, e event, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, err := m.beginLocked(ctx, "invalidate tags")
+	now, err := m.beginLocked(ctx, op)
 	if err != nil {
 		return 0, err
 	}
 	n := m.tags[namespace]
 	if n == nil {
-		n = &tagNotes{notes: make(map[string]tagNote), sweep: minTagSweep}
+		n = &tagNotes{notes: make(map[noteOf]tagNote), sweep: minTagSweep}
 		m.tags[strings.Clone(namespace)] = n
 	}
-	n.last = max(n.last+1, uint64(m.start.Add(now).UnixMicro()))
+	n.last = max(n.last+1, m.micros(now))
 	for _, tag := range tags {
-		tag = strings.Clone(tag)
-		n.note(tag, now, after(now, keep), m.maxKeys)
-		m.tellLocked(namespace, event{kind: tagged, name: tag, number: n.last})
+		e.name, e.number = strings.Clone(tag), n.last
+		n.note(noteOf{e.name, e.kind == expired}, now, after(now, keep), m.maxKeys)
+		m.tellLocked(namespace, e)
 	}
 	if len(n.notes) > m.maxKeys {
 		n.fold()
@@ -90,15 +109,15 @@ func (m *Memory) InvalidateTags(ctx context.Context, namespace string, tags []st
 	return n.last, nil
 }
 
-// note keeps the number for a tag, at least as long as an earlier one was to be.
-func (n *tagNotes) note(tag string, now, until time.Duration, most int) {
-	n.notes[tag] = tagNote{seq: n.last, until: max(until, n.notes[tag].until)}
+// note keeps the number, at least as long as an earlier one was to be.
+func (n *tagNotes) note(of noteOf, now, until time.Duration, most int) {
+	n.notes[of] = tagNote{seq: n.last, until: max(until, n.notes[of].until)}
 	if len(n.notes) <= min(n.sweep, most) {
 		return
 	}
-	for tag, note := range n.notes {
+	for of, note := range n.notes {
 		if note.until <= now {
-			delete(n.notes, tag)
+			delete(n.notes, of)
 		}
 	}
 	n.sweep = max(minTagSweep, 2*len(n.notes))
@@ -112,5 +131,5 @@ func (n *tagNotes) fold() {
 		until = max(until, note.until)
 	}
 	clear(n.notes)
-	n.notes[""] = tagNote{seq: n.last, until: until}
+	n.notes[noteOf{}] = tagNote{seq: n.last, until: until}
 }

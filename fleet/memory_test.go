@@ -29,17 +29,17 @@ func TestMemoryLoadIsShared(t *testing.T) {
 		defer m.Close()
 		k := fleet.Key{Namespace: "n", Name: "k"}
 		a := acquire(t, m, k, fleet.Ask{})
-		if a.Grant != fleet.Granted || a.Entry != nil || a.Fence == 0 {
+		if a.Grant != fleet.GrantLease || a.Entry != nil || a.Fence == 0 {
 			t.Fatalf("Acquire of a new key = %+v; want granted", a)
 		}
-		if b := acquire(t, m, k, fleet.Ask{}); b.Grant != fleet.Held || b.Fence != a.Fence || b.Remaining != time.Second {
+		if b := acquire(t, m, k, fleet.Ask{}); b.Grant != fleet.GrantHeld || b.Fence != a.Fence || b.Remaining != time.Second {
 			t.Errorf("Acquire of a held key = %+v; want held", b)
 		}
 		ok, err := m.Settle(t.Context(), k, a.Fence, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("v"), Fresh: time.Minute, Keep: time.Hour}})
 		if !ok || err != nil {
 			t.Fatalf("Settle = %v, %v; want true", ok, err)
 		}
-		if b := acquire(t, m, k, fleet.Ask{}); b.Grant != fleet.Fresh || string(b.Entry.Data) != "v" || b.Entry.Fence != a.Fence || b.Entry.Fresh != time.Minute {
+		if b := acquire(t, m, k, fleet.Ask{}); b.Grant != fleet.GrantFresh || string(b.Entry.Data) != "v" || b.Entry.Fence != a.Fence || b.Entry.Fresh != time.Minute {
 			t.Errorf("Acquire of a loaded key = %+v; want fresh", b)
 		}
 	})

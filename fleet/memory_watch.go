@@ -24,6 +24,7 @@ const (
 	changed eventKind = iota
 	released
 	tagged
+	expired
 	lost
 	reset
 	recovered
@@ -37,6 +38,8 @@ func (e event) tell(w Watcher) {
 		w.Released(e.name)
 	case tagged:
 		w.Tagged(e.name, e.number)
+	case expired:
+		w.Expired(e.name, e.number)
 	case lost:
 		w.Lost()
 	case reset:

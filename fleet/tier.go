@@ -46,6 +46,11 @@ type Tier interface {
 	// entries are kept at most. The tag "" stands for the whole namespace.
 	InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
+	// ExpireTags is InvalidateTags for entries that may still be served stale: it
+	// notes its number apart, in TagState.Expired, and Watchers are told Expired.
+	// The numbers of both grow together.
+	ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
+
 	// Watch tells w what changes in a namespace, whoever did it, from when it
 	// returns until stop is called. Calls are made one after another, and soon
 	// after the change, but may be lost when a connection is: w is told Reset
@@ -68,7 +73,7 @@ type Ask struct {
 
 	// Joined makes entries with this fence and higher ones count as fresh,
 	// whatever their age, and whatever NewerThan says, but not once a Write has
-	// expired them: who was told Held has waited for that load, and shares
+	// expired them: who was told GrantHeld has waited for that load, and shares
 	// its answer. Zero: none.
 	Joined uint64
 
@@ -94,25 +99,25 @@ const (
 type Grant uint8
 
 const (
-	// Fresh: there is an entry within its freshness; no lease was asked for.
-	Fresh Grant = 1 + iota
-	// Granted: the caller may load, and must Settle.
-	Granted
-	// Held: another holds the lease.
-	Held
-	// Cooling: the last load has failed a short while ago.
-	Cooling
+	// GrantFresh: there is an entry within its freshness; no lease was asked for.
+	GrantFresh Grant = 1 + iota
+	// GrantLease: the caller has the lease. It may load, and must Settle.
+	GrantLease
+	// GrantHeld: another holds the lease.
+	GrantHeld
+	// GrantCooling: the last load has failed a short while ago.
+	GrantCooling
 )
 
 func (g Grant) String() string {
 	switch g {
-	case Fresh:
+	case GrantFresh:
 		return "fresh"
-	case Granted:
+	case GrantLease:
 		return "granted"
-	case Held:
+	case GrantHeld:
 		return "held"
-	case Cooling:
+	case GrantCooling:
 		return "cooling"
 	}
 	return "unknown"
@@ -122,9 +127,9 @@ func (g Grant) String() string {
 type Answer struct {
 	Grant Grant
 
-	// Fence is, if Granted, that of the caller's lease: the next number of the
+	// Fence is, with GrantLease, that of the caller's lease: the next number of the
 	// key, max(last + 1, the engine's time in µs), higher than all before. If
-	// Held it is that of the other's.
+	// GrantHeld it is that of the other's.
 	Fence uint64
 
 	// Remaining is what is left of the other's lease, or of the cooling.
@@ -135,6 +140,10 @@ type Answer struct {
 
 	// Failure is why the key cools.
 	Failure Failure
+
+	// Now is the engine's time in µs, by which fences and numbers of invalidations
+	// grow, too: so much later than one of them it is.
+	Now uint64
 }
 
 // An Entry is what a Tier stores for a key. The bytes are a [Value] as
@@ -159,9 +168,9 @@ type Failure struct {
 	Text string
 }
 
-// Unshared is the Failure.Kind of a load that has an answer which is not for
+// Uncacheable is the Failure.Kind of a load that has an answer which is not for
 // others: while the key cools, each instance loads by itself, without a lease.
-const Unshared = "unshared"
+const Uncacheable = "uncacheable"
 
 // MaxFailureText bounds Failure.Text, in bytes.
 const MaxFailureText = 1 << 10
@@ -190,8 +199,9 @@ type Write struct {
 
 // A TagState is how invalidations by tag stand.
 type TagState struct {
-	Last uint64   // number of the last invalidation of the namespace
-	Each []uint64 // of the last one of each tag asked for; 0: never, or forgotten
+	Last    uint64   // number of the last InvalidateTags or ExpireTags of the namespace
+	Each    []uint64 // of the last InvalidateTags of each tag asked for; 0: never, or forgotten
+	Expired []uint64 // of the last ExpireTags, likewise
 }
 
 // A Watcher is told what has changed. Its methods are called one after another
@@ -207,6 +217,9 @@ type Watcher interface {
 
 	// Tagged: a tag was invalidated, "" for all of the namespace.
 	Tagged(tag string, seq uint64)
+
+	// Expired: the entries of a tag have become stale, "" for all of the namespace.
+	Expired(tag string, seq uint64)
 
 	// Lost: the engine cannot be reached. Until Reset, or Recovered, it may be
 	// that nothing is told.

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/varint"
 )
 
 // WireVersion is the version of what AppendBinary writes. Instances of two
@@ -83,17 +86,10 @@ func (v *Value) AppendBinary(b []byte) ([]byte, error) {
 	}
 	b = binary.AppendUvarint(b, uint64(v.Weight))
 	b = binary.AppendUvarint(b, v.TagSeq)
-	b = binary.AppendUvarint(b, uint64(len(v.Tags)))
-	for _, tag := range v.Tags {
-		b = appendString(b, tag)
-	}
-	b = appendString(b, v.Version)
-	b = appendString(b, v.Codec)
+	b = varint.AppendTexts(b, v.Tags)
+	b = varint.AppendText(b, v.Version)
+	b = varint.AppendText(b, v.Codec)
 	return append(binary.AppendUvarint(b, uint64(len(v.Data))), v.Data...), nil
-}
-
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // UnmarshalBinary reads what AppendBinary has written. Data is a part of b. An
@@ -102,53 +98,23 @@ func (v *Value) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || b[0] != WireVersion || ValueKind(b[1]) > KindNotFound {
 		return ErrWire
 	}
-	r := wireReader{b: b[2:]}
+	r := varint.Reader{Rest: b[2:]}
 	*v = Value{Kind: ValueKind(b[1])}
-	v.TTL, v.SWR, v.SIE, v.Cost = r.duration(), r.duration(), r.duration(), r.duration()
-	v.Weight = uint32(r.number(1<<32 - 1))
-	v.TagSeq = r.number(1<<64 - 1)
-	if n := r.number(maxWireTags); n > 0 && n <= uint64(len(r.b)) { // each takes a byte at least
+	v.TTL, v.SWR, v.SIE, v.Cost = r.Duration(), r.Duration(), r.Duration(), r.Duration()
+	v.Weight = uint32(r.Number(math.MaxUint32))
+	v.TagSeq = r.Number(math.MaxUint64)
+	if n := r.Number(maxWireTags); n > 0 && n <= uint64(len(r.Rest)) { // each takes a byte at least
 		v.Tags = make([]string, n)
 		for i := range v.Tags {
-			v.Tags[i] = string(r.bytes())
+			v.Tags[i] = r.Text()
 		}
 	} else if n > 0 {
 		return ErrWire
 	}
-	v.Version, v.Codec = string(r.bytes()), string(r.bytes())
-	v.Data = r.bytes()
-	if r.bad || len(r.b) > 0 {
+	v.Version, v.Codec = r.Text(), r.Text()
+	v.Data = r.Bytes()
+	if r.Bad || len(r.Rest) > 0 {
 		return ErrWire
 	}
 	return nil
-}
-
-// A wireReader takes fields off b. After the first that is not there, bad is
-// true and all others are zero.
-type wireReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *wireReader) number(most uint64) uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 || n > most {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
-
-func (r *wireReader) duration() time.Duration { return time.Duration(r.number(1<<63 - 1)) }
-
-func (r *wireReader) bytes() []byte {
-	n := r.number(uint64(len(r.b)))
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
-	return b
 }

@@ -11,42 +11,7 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-type (
-	traceKey struct{}
-	spanKey  struct{}
-)
-
-func TestF1LoadCarriesTheFirstCallersValues(t *testing.T) {
-	tell(t, func(s *story) {
-		first := context.WithValue(s.until(time.Second), traceKey{}, "first")
-		second := context.WithValue(s.Context(), traceKey{}, "second")
-		s.ask(first, "k", func(ctx context.Context) (int, error) {
-			if deadline, ok := ctx.Deadline(); ok {
-				s.Errorf("Deadline() = %v; want none", deadline)
-			}
-			if ctx.Done() == nil || ctx.Done() == first.Done() {
-				s.Error("Done() is nil or the first caller's")
-			}
-			time.Sleep(2 * time.Second) // the first caller has left, the second has not
-			if v := ctx.Value(traceKey{}); v != "first" {
-				s.Errorf("Value() = %v; want first", v)
-			}
-			derived, cancel := context.WithCancel(context.WithValue(ctx, spanKey{}, 1))
-			defer cancel()
-			if v := derived.Value(traceKey{}); v != "first" {
-				s.Errorf("Value() of a derived context = %v; want first", v)
-			}
-			if v := ctx.Value(spanKey{}); v != nil {
-				s.Errorf("Value(spanKey) = %v; want nil", v)
-			}
-			if ctx.Err() != nil || context.Cause(ctx) != nil || derived.Err() != nil {
-				s.Errorf("Err, Cause = %v, %v; want nil: the first caller's end is its own", ctx.Err(), context.Cause(ctx))
-			}
-			return 42, nil
-		})
-		s.want(s.ask(second, "k", s.unwanted), 42, nil, 2*time.Second)
-	})
-}
+type traceKey struct{}
 
 // family is a load's context and what may be derived from it.
 type family struct {

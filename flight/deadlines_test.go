@@ -21,7 +21,7 @@ type visit struct {
 	comes   time.Duration
 	leaves  time.Duration // its deadline
 	takes   time.Duration // the load, should this caller start one
-	deaf    bool          // that load does not notice when it is cancelled
+	deaf    bool          // that load does not notice when it is canceled
 	forgets time.Duration // when the caller forgets the key, 0 for never
 }
 
@@ -140,7 +140,7 @@ func (r *reference) leave(i int, l *refLoad) {
 	})
 }
 
-// end makes l final: it is over, or cancelled with cause.
+// end makes l final: it is over, or canceled with cause.
 func (r *reference) end(l *refLoad, cause error) {
 	if l.final {
 		return

@@ -7,7 +7,7 @@
 //   - The function runs on its own goroutine and belongs to no caller. The
 //     first caller may hang up without taking the others' result with it.
 //   - Every caller waits on its own context, and leaves at its own deadline.
-//   - When the last caller has left, the function's context is cancelled, and
+//   - When the last caller has left, the function's context is canceled, and
 //     the next caller starts a new run at once, even if the old one is slow to
 //     notice. See [Group.Grace] for other ways.
 //   - A result is never handed to a caller who came after the run ended.

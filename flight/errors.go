@@ -10,7 +10,7 @@ import (
 // Errors that a call returns beside those of its function.
 var (
 	// ErrAbandoned is the cause (context.Cause) with which a function is
-	// cancelled when the last caller has left. Nobody who still waits receives
+	// canceled when the last caller has left. Nobody who still waits receives
 	// it.
 	ErrAbandoned = inflight.ErrAbandoned
 

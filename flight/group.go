@@ -21,7 +21,7 @@ const Never time.Duration = inflight.Never
 // same result.
 type Group[K comparable, V any] struct {
 	// Grace says what happens to a call whose last caller has left. Zero: it
-	// is cancelled at once. Positive: it is cancelled after that time unless
+	// is canceled at once. Positive: it is canceled after that time unless
 	// somebody has joined it. Negative ([Never]): it runs to its end and may
 	// be joined until then. It must not be changed after first use.
 	Grace time.Duration
@@ -42,7 +42,7 @@ type Result[V any] struct {
 	Joiners int
 }
 
-// Do runs fn for key, or waits for the run that is in the air, and returns its
+// Do runs fn for key, or waits for the run that is in flight, and returns its
 // result.
 //
 // fn runs on a goroutine of its own. Its context carries the values of ctx, of
@@ -126,7 +126,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, fn func(context.Context) 
 			go g.run(l, fn)
 			return l.Flights()[0], edge, false, nil
 		}
-		if !f.Load().Settling() {
+		if !f.Load().Ending() {
 			f.JoinLocked()
 			edge = lend.Between(within, &f.Load().Call)
 			g.table.Unlock()
@@ -152,20 +152,20 @@ func (g *Group[K, V]) run(l *inflight.Load[K, V], fn func(context.Context) (V, e
 			err = fault(recover())
 		}
 		l.Return()
-		g.settle(l, v, err)
+		g.finish(l, v, err)
 	}()
 	v, err = fn(l)
 	returned = true
 }
 
-// settle makes the result final and wakes those who wait.
-func (g *Group[K, V]) settle(l *inflight.Load[K, V], v V, err error) {
+// finish makes the result final and wakes those who wait.
+func (g *Group[K, V]) finish(l *inflight.Load[K, V], v V, err error) {
 	g.table.Lock()
 	if !l.FinalLocked() {
 		f := l.Flights()[0]
 		f.Value, f.Err = v, err
 	}
-	counts := l.SettleLocked()
+	counts := l.CompleteLocked()
 	g.table.Unlock()
 	if counts {
 		l.End(nil)

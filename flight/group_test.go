@@ -71,25 +71,6 @@ func TestResultCountsThoseWhoLeft(t *testing.T) {
 	})
 }
 
-func TestF8OneFailureForAll(t *testing.T) {
-	tell(t, func(s *story) {
-		down := errors.New("down")
-		var answers []*answer
-		answers = append(answers, s.ask(s.Context(), "k", failing(300*ms, down)))
-		for range 9 {
-			answers = append(answers, s.ask(s.Context(), "k", s.unwanted))
-		}
-		for _, a := range answers {
-			s.want(a, 0, down, 300*ms)
-			if a.Err != answers[0].Err {
-				s.Errorf("error = %v; want the very same for all", a.Err)
-			}
-		}
-		s.wantLen(0)
-		s.want(s.ask(s.Context(), "k", deaf(ms, 42)), 42, nil, 301*ms) // not remembered
-	})
-}
-
 func TestTenThousandJoin(t *testing.T) {
 	const n = 10_000
 	tell(t, func(s *story) {

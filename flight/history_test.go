@@ -61,8 +61,8 @@ type chronicle struct {
 	key    int
 	forgot int64 // of the key, before the call that started this load
 
-	ended     time.Time // written before the function returns, read by who has the answer
-	cancelled bool      // as ended: the context was over
+	ended    time.Time // written before the function returns, read by who has the answer
+	canceled bool      // as ended: the context was over
 
 	known   atomic.Int64 // the clock when a caller first had the answer, 0 before
 	joiners atomic.Int64 // as Result.Joiners told, 0 before
@@ -168,8 +168,8 @@ func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.
 		h.Errorf("Do(%d) came at %d and got an answer that another had at %d", key, tick, known)
 	case c.ended.Before(called):
 		h.Errorf("Do(%d) came at %v and got an answer from %v", key, called, c.ended)
-	case c.cancelled:
-		h.Errorf("Do(%d) got the answer of a load that was cancelled while it waited", key)
+	case c.canceled:
+		h.Errorf("Do(%d) got the answer of a load that was canceled while it waited", key)
 	}
 	n := int64(r.Joiners)
 	if was := c.joiners.Swap(n); was != 0 && was != n || n < c.answers.Add(1) {
@@ -188,7 +188,7 @@ func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (
 		h.enter(ctx, c)
 		defer h.exit(ctx, c)
 		switch manner {
-		case 0: // hangs until cancelled, or nearly
+		case 0: // hangs until canceled, or nearly
 			d = 100 * ms
 			fallthrough
 		case 1, 2, 3: // heeds its context
@@ -241,5 +241,5 @@ func (h *history) enter(ctx context.Context, c *chronicle) {
 
 // exit notes how c's function ends.
 func (h *history) exit(ctx context.Context, c *chronicle) {
-	c.ended, c.cancelled = time.Now(), ctx.Err() != nil
+	c.ended, c.canceled = time.Now(), ctx.Err() != nil
 }

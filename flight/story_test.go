@@ -43,13 +43,6 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// cancelable returns a context and what ends it. The story's end does too.
-func (s *story) cancelable() (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(s.Context())
-	s.Cleanup(func() { cancel(nil) })
-	return ctx, cancel
-}
-
 // An answer is what a call gave, and when.
 type answer struct {
 	flight.Result[int]
@@ -84,7 +77,7 @@ type run struct {
 	cause error         // why its context was over then, nil if it was not
 }
 
-// load returns a function that takes d and gives v, unless it is cancelled
+// load returns a function that takes d and gives v, unless it is canceled
 // before. It tells its end to ends, if that is not nil.
 func (s *story) load(d time.Duration, v int, ends chan<- run) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
@@ -100,19 +93,11 @@ func (s *story) load(d time.Duration, v int, ends chan<- run) func(context.Conte
 }
 
 // deaf returns a function that takes d and gives v, and does not notice when it
-// is cancelled.
+// is canceled.
 func deaf(d time.Duration, v int) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) {
 		time.Sleep(d)
 		return v, nil
-	}
-}
-
-// failing returns a function that takes d and fails with err.
-func failing(d time.Duration, err error) func(context.Context) (int, error) {
-	return func(context.Context) (int, error) {
-		time.Sleep(d)
-		return 0, err
 	}
 }
 

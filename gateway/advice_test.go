@@ -25,7 +25,7 @@ func TestH13_AdviceOnSharedAnswers(t *testing.T) {
 		{"credentials", func(r *gateway.Route) { r.RateBy = "header:Authorization" }, false},
 		{"no rate", func(r *gateway.Route) { r.Rate = nil }, false},
 	} {
-		r := gateway.Route{Name: "a", RateBy: "header:X-Key", Rate: &weirhttp.DoorOptions{Rate: 1}}
+		r := gateway.Route{Name: "a", RateBy: "header:X-Key", Rate: &weirhttp.ClientLimiterOptions{Rate: 1}}
 		r.Cache.TTL = time.Minute
 		tt.change(&r)
 		got := gateway.Config{Routes: []gateway.Route{r}}.Advice()

@@ -13,7 +13,6 @@ import (
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/upstream"
-	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -101,14 +100,13 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	}
 	o.Clients = c.Clients
 	o.Streams = &up.streams
-	o.Limiter = &up.calls
+	o.Limiter = up.shared
 	if r.Concurrency > 0 {
 		own, err := newGate(r.Name, r.Concurrency, false, r.Queue, r.QueueWait)
 		if err != nil {
 			return nil, err
 		}
-		own.crowd = slow.NewCrowd(own.gauge, c.blockedShare())
-		o.Limiter = limit.All(own, &up.calls)
+		o.Limiter = limit.All(own, up.shared)
 	}
 	if r.Rate != nil {
 		rate := *r.Rate
@@ -119,15 +117,15 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 			rate.Key = weirhttp.ByHeader(name, rate.Key)
 		}
 		if m, ok := o.Fleet.Tier.(fleet.Meter); ok {
-			rate.Fleet = weirhttp.DoorFleet{
+			rate.Fleet = weirhttp.ClientLimiterFleet{
 				Meter: m, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,
 			}
 		}
-		door, err := weirhttp.NewDoor(rate)
+		clients, err := weirhttp.NewClientLimiter(rate)
 		if err != nil {
 			return nil, err
 		}
-		o.Door = door
+		o.ClientLimiter = clients
 	}
 	h, err := weirhttp.New(&forward.Forwarder{
 		RoundTrip:      up.pool.RoundTrip,
@@ -147,11 +145,6 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		return nil, err
 	}
 	return &handler{route: r, source: up, http: h, rejected: &g.rejected}, nil
-}
-
-// blockedShare is Clients.BlockedShare with its default.
-func (c Config) blockedShare() float64 {
-	return cmp.Or(c.Clients.BlockedShare, weirhttp.DefaultBlockedShare)
 }
 
 func canonical(h http.Header) http.Header {

@@ -59,13 +59,11 @@ type Config struct {
 // and the rates of clients. It stays as it is until Close, but for RateFailure
 // and Instances.
 type Fleet struct {
-	// Tier is where they share it. Required; it is not closed. If it is a
-	// fleet.Meter too, Route.Rate holds for all gateways together.
-	Tier fleet.Tier
-	// Namespace, Lease, MemoryCap, Keep, MaxObject: see weirhttp.FleetOptions.
-	Namespace              string
-	Lease, MemoryCap, Keep time.Duration
-	MaxObject              int64
+	// Config says what is shared, and for how long. Its Tier is required. If that
+	// is a fleet.Meter too, Route.Rate holds for all gateways together.
+	fleet.Config
+	// MaxObject: see weirhttp.FleetOptions.
+	MaxObject int64
 	// RateFailure says what becomes of Route.Rate while the Tier is away.
 	// Required where a route in the fleet has one.
 	RateFailure fleet.FailureMode
@@ -80,9 +78,7 @@ func (f *Fleet) options() weirhttp.FleetOptions {
 	if f == nil {
 		return weirhttp.FleetOptions{}
 	}
-	return weirhttp.FleetOptions{
-		Tier: f.Tier, Namespace: f.Namespace, Lease: f.Lease, MemoryCap: f.MemoryCap, Keep: f.Keep, MaxObject: f.MaxObject, Logger: f.Logger,
-	}
+	return weirhttp.FleetOptions{Config: f.Config, MaxObject: f.MaxObject, Logger: f.Logger}
 }
 
 // An Upstream is a pool of servers that do the same.
@@ -100,7 +96,8 @@ type Upstream struct {
 	// Adaptive finds the number from the latency (limit.Adaptive).
 	Adaptive bool
 	// Queue is how many requests may wait for a call. 0 means 1024, negative
-	// none. QueueWait is how long. 0 means 10 s, with Adaptive too.
+	// none. QueueWait is how long. 0 means 10 s, with Adaptive too;
+	// negative none, so that the client's own deadline alone counts.
 	Queue     int
 	QueueWait time.Duration
 	// Streams is how many upgrades and event streams there may be. 0 means 1024.
@@ -248,7 +245,7 @@ type Route struct {
 	// Rate limits each client before anything else; its Key is made from RateBy, its Client
 	// from TrustedProxies, its Name from the route's, so these are left empty. nil
 	// means no limit.
-	Rate *weirhttp.DoorOptions
+	Rate *weirhttp.ClientLimiterOptions
 	// RateBy is what clients are told apart by: "address" (the default) or
 	// "header:NAME", with the address of those who do not send it.
 	RateBy string

@@ -79,7 +79,7 @@ func TestH13_NoSpellingOfAPathEvadesARoute(t *testing.T) {
 			})
 			c := config(upstreamOf(o))
 			c.Routes = append(c.Routes, gateway.Route{
-				Name: "limited", Path: "/limited", PathMatch: match, Rate: &weirhttp.DoorOptions{Rate: 1000, Per: time.Hour},
+				Name: "limited", Path: "/limited", PathMatch: match, Rate: &weirhttp.ClientLimiterOptions{Rate: 1000, Per: time.Hour},
 			})
 			s := open(c)
 			for _, e := range evasions {
@@ -106,7 +106,7 @@ func TestH13_AllSpellingsUseOneBucket(t *testing.T) {
 		o := serving(t, "a", nil)
 		c := config(upstreamOf(o))
 		c.Routes = append(c.Routes, gateway.Route{
-			Name: "limited", Path: "/limited", PathMatch: gateway.MatchCaseless, Rate: &weirhttp.DoorOptions{Rate: 3, Per: time.Hour},
+			Name: "limited", Path: "/limited", PathMatch: gateway.MatchCaseless, Rate: &weirhttp.ClientLimiterOptions{Rate: 3, Per: time.Hour},
 		})
 		s := open(c)
 		n := 0

@@ -114,7 +114,7 @@ func TestField_H19_KeysByForwardedHost(t *testing.T) {
 		if n := g.calls.Load(); control != "" && n != 2 {
 			t.Errorf("%d calls; want 2", n)
 		}
-		s.g.Cache().Purge("http", "h.test", "/", false)
+		_, _ = s.g.Cache().Invalidate(t.Context(), "http", "h.test", "/")
 		if n := s.g.Cache().Stats().Responses; n != 0 {
 			t.Errorf("%d stored after the purge; want none", n)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// crew returns n gateways before one origin, on one tier, and what configures
+// openFleet returns n gateways before one origin, on one tier, and what configures
 // the last of them.
-func crew(t *testing.T, n int, calls *atomic.Int64) ([]*gateway.Gateway, gateway.Config) {
+func openFleet(t *testing.T, n int, calls *atomic.Int64) ([]*gateway.Gateway, gateway.Config) {
 	t.Helper()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
@@ -31,9 +31,9 @@ func crew(t *testing.T, n int, calls *atomic.Int64) ([]*gateway.Gateway, gateway
 		Upstreams: []gateway.Upstream{{Name: "a", Servers: []string{origin.URL}}},
 		Routes: []gateway.Route{
 			{Name: "all"}, {Name: "own", Path: "/own", NoFleet: true},
-			{Name: "scarce", Path: "/scarce", Rate: &weirhttp.DoorOptions{Rate: 10, Per: time.Hour}},
+			{Name: "scarce", Path: "/scarce", Rate: &weirhttp.ClientLimiterOptions{Rate: 10, Per: time.Hour}},
 		},
-		Fleet: &gateway.Fleet{Tier: tier, RateFailure: fleet.FailClosed},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier}, RateFailure: fleet.FailClosed},
 	}
 	var all []*gateway.Gateway
 	for range n {
@@ -59,7 +59,7 @@ func asked(g *gateway.Gateway, path string) *httptest.ResponseRecorder {
 
 func TestFleetOfGateways(t *testing.T) {
 	var calls atomic.Int64
-	all, _ := crew(t, 3, &calls)
+	all, _ := openFleet(t, 3, &calls)
 	for _, g := range all {
 		if w := asked(g, "/x"); w.Code != 200 || w.Body.String() != "/x" {
 			t.Errorf("/x = %d %q", w.Code, w.Body)
@@ -92,7 +92,7 @@ func TestFleetOfGateways(t *testing.T) {
 
 func TestFleetStaysAtAnUpdate(t *testing.T) {
 	var calls atomic.Int64
-	all, c := crew(t, 1, &calls)
+	all, c := openFleet(t, 1, &calls)
 	g := all[0]
 	asked(g, "/x")
 	rates := *c.Fleet
@@ -119,12 +119,12 @@ func TestFleetStaysAtAnUpdate(t *testing.T) {
 func TestFleetIsValidated(t *testing.T) {
 	base := gateway.Config{
 		Upstreams: []gateway.Upstream{{Name: "a", Servers: []string{"http://127.0.0.1:1"}}},
-		Routes:    []gateway.Route{{Name: "r", Rate: &weirhttp.DoorOptions{Rate: 1}}},
+		Routes:    []gateway.Route{{Name: "r", Rate: &weirhttp.ClientLimiterOptions{Rate: 1}}},
 	}
 	for field, f := range map[string]gateway.Fleet{
 		"Fleet.RateFailure":    {},
 		"Fleet.Instances":      {RateFailure: fleet.FailLocalShare},
-		"Fleet.Lease":          {RateFailure: fleet.FailOpen, Lease: time.Millisecond},
+		"Fleet.Lease":          {RateFailure: fleet.FailOpen, Config: fleet.Config{Lease: time.Millisecond}},
 		"Routes[0].Rate.Burst": {RateFailure: fleet.FailOpen},
 	} {
 		c := base

@@ -12,12 +12,12 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// What stands before a route gets what the door has let in, and its own requests
-// do not pass the door again (H13).
-func TestH13_FrontStandsBehindTheDoor(t *testing.T) {
+// The handler in Route.Front gets the requests that the client limiter admitted, and its
+// own requests do not pass the limiter again (H13).
+func TestH13_FrontIsBehindTheClientLimiter(t *testing.T) {
 	o := serving(t, "a", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "origin") })
 	c := config(upstreamOf(o))
-	c.Routes[0].Rate = &weirhttp.DoorOptions{Rate: 2, Per: time.Hour}
+	c.Routes[0].Rate = &weirhttp.ClientLimiterOptions{Rate: 2, Per: time.Hour}
 	second := c.Routes[0]
 	second.Name, second.Path, second.Rate = "bare", "/bare", nil
 	third := second
@@ -59,7 +59,7 @@ func TestH13_FrontStandsBehindTheDoor(t *testing.T) {
 	c.Front = nil
 	s.update(c)
 	if got := s.get("/"); got.status != 429 {
-		t.Errorf("after the update = %d %q; want 429, by the same door", got.status, got.body)
+		t.Errorf("after the update = %d %q; want 429, by the same limiter", got.status, got.body)
 	}
 	if err := s.g.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
-	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 var _ http.Handler = (*Gateway)(nil)
@@ -62,6 +62,7 @@ type handler struct {
 type source struct {
 	pool           *upstream.Pool
 	calls, streams valve
+	shared         *weirhttp.SharedLimiter // calls, with the bound on slow clients of all routes
 }
 
 // New returns a Gateway. Its error joins an [*OptionError] for every fault of c.
@@ -74,7 +75,7 @@ func New(c Config) (*Gateway, error) {
 		}
 	}
 	if c.Fleet != nil && c.Fleet.Tier == nil {
-		return nil, &OptionError{"Fleet.Tier", "nil", "set"}
+		return nil, &OptionError{Package: "gateway", Field: "Fleet.Tier", Value: "nil", Bound: "set"}
 	}
 	if err := g.cache.JoinFleet(c.Fleet.options()); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

@@ -40,7 +40,7 @@ func TestC5_StatsHaveTheDurationsOfRoutes(t *testing.T) {
 	if all.Calls.Count != st.Routes["all"].Calls || all.Calls.Count != uint64(o.calls.Load()) || all.Waits.Count != 0 {
 		t.Errorf("Durations has %d calls and %d waits; want %d and none", all.Calls.Count, all.Waits.Count, o.calls.Load())
 	}
-	if h, ok := s.g.Handler("all"); !ok || h.Calls().Sum != all.Calls.Sum || h.Waits().Count != 0 {
+	if h, ok := s.g.Handler("all"); !ok || h.CallTimes().Sum != all.Calls.Sum || h.WaitTimes().Count != 0 {
 		t.Errorf("Handler = %v; want one with the same durations", ok)
 	}
 	if _, ok := s.g.Handler("none"); ok {
@@ -151,7 +151,7 @@ func TestO3_ALimitTellsWhatItKnows(t *testing.T) {
 // A tracer sets a field of each call to the route's name.
 type tracer struct{}
 
-func (tracer) Event(weirhttp.Event) {}
+func (tracer) Event(context.Context, weirhttp.Event) {}
 
 func (tracer) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.Header) context.Context {
 	header.Set("Traceparent", c.Route)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -15,60 +14,69 @@ type gate struct {
 	limit.Limiter
 	kind  string // as LimitStats has it
 	stats func() limit.AdaptiveStats
-	crowd *slow.Crowd // of a route's own cap; an upstream's is the valve's
+
+	bounds bounds
+	change func(bounds) error // nil without a limit
 }
 
-var (
-	_ slow.Crowded = (*gate)(nil)
-	_ slow.Crowded = (*valve)(nil)
-)
-
-// Crowd implements slow.Crowded.
-func (g *gate) Crowd() *slow.Crowd { return g.crowd }
-
-// gauge is a slow.Gauge.
-func (g *gate) gauge() (permits, inUse, queued int) {
-	s := g.stats()
-	return s.Limit, s.InUse, s.Queued
+// bounds are what a gate is made with, and what can change while it is used.
+type bounds struct {
+	n, queue int
+	wait     time.Duration
 }
+
+// Stats is what weirhttp reads.
+func (g *gate) Stats() limit.AdaptiveStats { return g.stats() }
 
 // newGate returns the limiter of a route or an upstream: n calls at once, none
 // but the queue's bounds if n is negative.
 func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*gate, error) {
-	wait = cmp.Or(wait, defaultQueueWait)
+	b := bounds{n, queue, cmp.Or(wait, defaultQueueWait)}
 	switch {
 	case adapts:
-		a, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: name, Max: n, Queue: queue, MaxWait: wait})
+		options := func(b bounds) limit.AdaptiveOptions {
+			return limit.AdaptiveOptions{Name: name, Max: b.n, Queue: b.queue, MaxWait: b.wait}
+		}
+		a, err := limit.NewAdaptive(options(b))
 		if err != nil {
 			return nil, err
 		}
-		return &gate{Limiter: a, kind: "adaptive", stats: a.Stats}, nil
+		return &gate{Limiter: a, kind: "adaptive", stats: a.Stats, bounds: b, change: func(b bounds) error { return a.Update(options(b)) }}, nil
 	case n < 0:
 		return &gate{Limiter: limit.All(), kind: "none", stats: func() (none limit.AdaptiveStats) { return none }}, nil
 	}
-	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: name, Limit: n, Queue: queue, MaxWait: wait})
+	options := func(b bounds) limit.ConcurrencyOptions {
+		return limit.ConcurrencyOptions{Name: name, Limit: b.n, Queue: b.queue, MaxWait: b.wait}
+	}
+	c, err := limit.NewConcurrency(options(b))
 	if err != nil {
 		return nil, err
 	}
-	return &gate{Limiter: c, kind: "fixed", stats: func() limit.AdaptiveStats { return limit.AdaptiveStats{ConcurrencyStats: c.Stats()} }}, nil
+	stats := func() limit.AdaptiveStats { return limit.AdaptiveStats{ConcurrencyStats: c.Stats()} }
+	return &gate{Limiter: c, kind: "fixed", stats: stats, bounds: b, change: func(b bounds) error { return c.Update(options(b)) }}, nil
 }
 
-// A valve is a limiter whose gate can be replaced, while what came through the
-// one before goes on under that.
+// A valve is a limiter whose gate can be changed, or replaced by one of another
+// kind, while what came through the one before goes on under that.
 type valve struct {
-	crowd *slow.Crowd          // of all who came through; nil where streams are let in
-	now   atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
+	now atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
 }
 
 // Acquire implements limit.Limiter.
 func (v *valve) Acquire(ctx context.Context) (limit.Permit, error) { return v.now.Load().Acquire(ctx) }
 
-// Crowd implements slow.Crowded.
-func (v *valve) Crowd() *slow.Crowd { return v.crowd }
+// set has v limit as g does. A gate of the same kind changes, so that the calls
+// that it let in still count.
+func (v *valve) set(g *gate) {
+	if was := v.now.Load(); was != nil && was.change != nil && was.kind == g.kind && was.change(g.bounds) == nil {
+		return
+	}
+	v.now.Store(g)
+}
 
-// gauge is a slow.Gauge of the gate that is there now. What holds permits of the
+// Stats is what weirhttp reads: of the gate that is there now. What holds permits of the
 // one before is none of its business.
-func (v *valve) gauge() (permits, inUse, queued int) { return v.now.Load().gauge() }
+func (v *valve) Stats() limit.AdaptiveStats { return v.now.Load().stats() }
 
 // callGate returns the gate of u's calls.
 func (u Upstream) callGate() (*gate, error) {

@@ -39,7 +39,7 @@ func (u Upstream) Probe(ctx context.Context) []Probe {
 	for i, text := range u.Servers {
 		server, _, ok := parseServer(text)
 		if !ok {
-			out[i] = Probe{Server: text, Err: &OptionError{index("Servers", i), quoted(text), "a base URL without a path"}}
+			out[i] = Probe{Server: text, Err: &OptionError{Package: "gateway", Field: index("Servers", i), Value: quoted(text), Bound: "a base URL without a path"}}
 			continue
 		}
 		slots <- struct{}{}

@@ -153,7 +153,7 @@ func TestH13_RateBy(t *testing.T) {
 	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "a") })
 	c := config(upstreamOf(o))
 	c.TrustedProxies = prefixes("127.0.0.0/8", "::1/128")
-	rate := func() *weirhttp.DoorOptions { return &weirhttp.DoorOptions{Rate: 1, Per: time.Hour} }
+	rate := func() *weirhttp.ClientLimiterOptions { return &weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour} }
 	c.Routes = append(c.Routes,
 		gateway.Route{Name: "addr", Path: "/addr", Rate: rate()},
 		gateway.Route{Name: "key", Path: "/key", Rate: rate(), RateBy: "header:Api-Key"},

@@ -59,12 +59,12 @@ func (g *Gateway) Stats() Stats {
 	}
 	for _, h := range now.handlers {
 		s.Routes[h.route.Name] = h.http.Stats()
-		s.Durations[h.route.Name] = RouteDurations{h.http.Requests(), h.http.Calls(), h.http.Waits()}
+		s.Durations[h.route.Name] = RouteDurations{h.http.RequestTimes(), h.http.CallTimes(), h.http.WaitTimes()}
 	}
 	for name, src := range now.sources {
 		servers, retries, refused := src.pool.Stats()
 		u := UpstreamStats{Limit: src.calls.now.Load().look(), Retries: retries, NoBudget: refused}
-		u.Limit.Blocked = src.calls.crowd.Blocked()
+		u.Limit.Blocked = src.shared.Blocked()
 		for _, one := range servers {
 			u.Servers = append(u.Servers, ServerStats(one))
 		}

@@ -2,14 +2,13 @@ package gateway
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/weir-go/weir/gateway/internal/route"
 	"github.com/weir-go/weir/gateway/internal/upstream"
-	"github.com/weir-go/weir/internal/slow"
+	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -22,8 +21,8 @@ import (
 // is queued for it, its counters, and each of its servers with the connections
 // and what is known of its health, if what configures them is the same. A
 // server that is taken out gets no more calls, ends those that it has, and then
-// its connections are closed. A limit that changes is a new one: what runs
-// under the old one does not count in it. TLS is the same if it is the same
+// its connections are closed. A limit that changes counts what runs under it
+// already, unless it was fixed and adapts now or the reverse. TLS is the same if it is the same
 // pointer. A route goes by its name too, and keeps its counters and its clients'
 // rates if it is the same, and so are Name, TrustedProxies, MaxDrain, Clients,
 // Fleet and Observer. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
@@ -35,12 +34,13 @@ func (g *Gateway) Update(c Config) error {
 		return ErrClosed
 	}
 	c = c.clone()
-	var f faults
-	f.check(c.Cache == nil || c.Cache == g.cache, "Cache", "another", "nil, or the one that New was given")
+	f := option.Faults{Package: "gateway"}
+	f.Check(c.Cache == nil || c.Cache == g.cache, "Cache", "another", "nil, or the one that New was given")
 	if was := g.now.Load(); was != nil {
-		f.check(c.Fleet.options() == was.config.Fleet.options(), "Fleet", "another", "the one that New was given")
+		f.Check(c.Fleet.options() == was.config.Fleet.options(), "Fleet", "another", "the one that New was given")
 	}
-	if err := errors.Join(append(f, c.Validate())...); err != nil {
+	f.Add(c.Validate())
+	if err := f.Err(); err != nil {
 		return err
 	}
 	p := plan{g: g, before: g.now.Load()}
@@ -111,7 +111,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 			return nil, err
 		}
 		src = &source{pool: pool}
-		src.calls.crowd = slow.NewCrowd(src.calls.gauge, 1) // until commit
+		src.shared = weirhttp.NewSharedLimiter(&src.calls, 1) // until commit
 		p.fresh = append(p.fresh, src)
 	}
 	if src.calls.now.Load() == nil || !u.sameCalls(old) {
@@ -119,14 +119,14 @@ func (p *plan) source(u Upstream) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.gates = append(p.gates, func() { src.calls.now.Store(gate) })
+		p.gates = append(p.gates, func() { src.calls.set(gate) })
 	}
 	if src.streams.now.Load() == nil || u.Streams != old.Streams {
 		gate, err := u.streamGate()
 		if err != nil {
 			return nil, err
 		}
-		p.gates = append(p.gates, func() { src.streams.now.Store(gate) })
+		p.gates = append(p.gates, func() { src.streams.set(gate) })
 	}
 	return src, nil
 }
@@ -177,7 +177,7 @@ func (p *plan) commit() {
 		c.Commit()
 	}
 	for _, src := range p.after.sources {
-		src.calls.crowd.SetShare(p.after.config.blockedShare())
+		src.shared.SetBlockedShare(p.after.config.Clients.BlockedShare)
 	}
 	p.g.now.Store(p.after)
 	for name, src := range p.before.sources {

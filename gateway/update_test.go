@@ -75,7 +75,7 @@ func TestUpdateKeepsWhatIsTheSame(t *testing.T) {
 		func() { c.Routes[1].SetResponse.Set("X-By", "two") },
 		func() { c.Routes[1].Cache.Vary = []string{"Accept"} },
 		func() { c.Routes[1].Cache.Vary[0] = "Accept-Language" },
-		func() { c.Routes[1].Rate = &weirhttp.DoorOptions{Rate: 1000} },
+		func() { c.Routes[1].Rate = &weirhttp.ClientLimiterOptions{Rate: 1000} },
 		func() { c.Routes[1].Rate.Rate = 2000 },
 		func() { c.Routes[1].Timeout = 1e9 },
 	} {
@@ -98,7 +98,7 @@ func TestUpdateKeepsWhatIsTheSame(t *testing.T) {
 }
 
 // The limit of an upstream stays with it, and so do those who hold its permits,
-// unless it is the limit that changes.
+// also when the limit changes.
 func TestH14_UpdateKeepsTheLimit(t *testing.T) {
 	b := newBarrier(2)
 	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
@@ -125,9 +125,12 @@ func TestH14_UpdateKeepsTheLimit(t *testing.T) {
 	c.Upstreams[0].Concurrency = 3
 	s.update(c)
 	s.want("/free", 200, "")
-	if st := s.g.Stats().Upstreams["main"].Limit; st.InUse != 0 || st.Limit != 3 {
-		t.Errorf("Limit = %+v; want a new one of 3", st)
+	if st := s.g.Stats().Upstreams["main"].Limit; st.InUse != 2 || st.Limit != 3 {
+		t.Errorf("Limit = %+v; want 3 permits, and the 2 in use that were", st)
 	}
+	c.Upstreams[0].Concurrency = 1
+	s.update(c)
+	s.want("/full", 503, "")
 	close(b.release)
 	clients.Wait()
 }

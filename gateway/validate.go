@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/route"
-	"github.com/weir-go/weir/internal/cdnloop"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // Bounds of numbers that have no bound of their own.
@@ -32,21 +31,21 @@ const (
 // Validate returns all faults of c at once, each an *OptionError whose Field is
 // a path such as "Routes[2].Cache.TTL". It opens nothing.
 func (c Config) Validate() error {
-	var f faults
-	f.check(c.Name == "" || isName(c.Name), "Name", quoted(c.Name), nameBound)
+	f := &faults{option.Faults{Package: "gateway"}}
+	f.Check(c.Name == "" || isName(c.Name), "Name", quoted(c.Name), nameBound)
 	f.count("MaxPasses", c.MaxPasses, 0, MaxPassesBound)
-	f.check(c.MaxDrain >= 0, "MaxDrain", c.MaxDrain, "0 or more")
+	f.Check(c.MaxDrain >= 0, "MaxDrain", c.MaxDrain, "0 or more")
 	for i, p := range c.TrustedProxies {
-		f.check(p.IsValid(), index("TrustedProxies", i), p, "a network such as 10.0.0.0/8")
+		f.Check(p.IsValid(), index("TrustedProxies", i), p, "a network such as 10.0.0.0/8")
 	}
 	f.adopt("", c.Clients.Validate())
-	c.validateFleet(&f)
-	f.check(len(c.Upstreams) > 0, "Upstreams", "empty", "one or more")
+	c.validateFleet(f)
+	f.Check(len(c.Upstreams) > 0, "Upstreams", "empty", "one or more")
 	names := map[string]bool{}
 	for i, u := range c.Upstreams {
 		at := index("Upstreams", i)
 		f.name(at+".Name", u.Name, names)
-		u.validate(&f, at)
+		u.validate(f, at)
 	}
 	routes := map[string]bool{}
 	for i, r := range c.Routes {
@@ -56,10 +55,10 @@ func (c Config) Validate() error {
 		if r.Upstream == "" {
 			known = len(c.Upstreams) == 1
 		}
-		f.check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
-		r.validate(&f, at)
+		f.Check(known, at+".Upstream", quoted(r.Upstream), "the name of an upstream")
+		r.validate(f, at)
 	}
-	return errors.Join(f...)
+	return f.Err()
 }
 
 // validateFleet checks what can be checked without a Tier, which New wants.
@@ -73,36 +72,36 @@ func (c Config) validateFleet(f *faults) {
 	}
 	f.adopt("", o.Validate())
 	mode := c.Fleet.RateFailure
-	f.check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
-	f.check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
-	f.check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "how many gateways there are at most")
+	f.Check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
+	f.Check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
+	f.Check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "how many gateways there are at most")
 	meter, ok := o.Tier.(fleet.Meter)
 	for i, r := range c.Routes {
 		if r.Rate == nil || r.NoFleet || !ok {
 			continue
 		}
 		if mode == 0 {
-			f.check(false, "Fleet.RateFailure", mode, "set, as "+index("Routes", i)+" has a Rate")
+			f.Check(false, "Fleet.RateFailure", mode, "set, as "+index("Routes", i)+" has a Rate")
 			break
 		}
 		rate := *r.Rate
-		rate.Fleet = weirhttp.DoorFleet{Meter: meter, OnFailure: mode, Instances: max(c.Fleet.Instances, 1)}
-		if _, err := weirhttp.NewDoor(*r.Rate); err == nil {
-			_, err = weirhttp.NewDoor(rate)
+		rate.Fleet = weirhttp.ClientLimiterFleet{Meter: meter, OnFailure: mode, Instances: max(c.Fleet.Instances, 1)}
+		if _, err := weirhttp.NewClientLimiter(*r.Rate); err == nil {
+			_, err = weirhttp.NewClientLimiter(rate)
 			f.adopt(index("Routes", i), err)
 		}
 	}
 }
 
 func (u Upstream) validate(f *faults, at string) {
-	f.check(len(u.Servers) > 0, at+".Servers", "empty", "one or more")
+	f.Check(len(u.Servers) > 0, at+".Servers", "empty", "one or more")
 	seen := map[string]bool{}
 	for i, s := range u.Servers {
 		field := index(at+".Servers", i)
 		_, address, ok := parseServer(s)
-		f.check(ok, field, quoted(plain.Address(s)), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
+		f.Check(ok, field, quoted(withoutUser(s)), "http://, https:// or h2c://, a host, perhaps a port, and nothing else")
 		if ok {
-			f.check(!seen[address], field, quoted(s), "no server that was named before")
+			f.Check(!seen[address], field, quoted(s), "no server that was named before")
 			seen[address] = true
 		}
 	}
@@ -112,7 +111,7 @@ func (u Upstream) validate(f *faults, at string) {
 		f.count(at+".Concurrency", u.Concurrency, math.MinInt, most)
 	}
 	f.count(at+".Queue", u.Queue, math.MinInt, most)
-	f.span(at+".QueueWait", u.QueueWait, 0, longest)
+	f.span(at+".QueueWait", u.QueueWait, math.MinInt64, longest)
 	f.count(at+".Streams", u.Streams, 0, most)
 	f.span(at+".ConnectTimeout", u.ConnectTimeout, 0, longest)
 	f.span(at+".IdleConn", u.IdleConn, 0, longest)
@@ -125,7 +124,7 @@ func (h Health) validate(f *faults, at string) {
 	if h.Path != "" {
 		_, err := url.ParseRequestURI(h.Path)
 		ok := err == nil && h.Path[0] == '/' && !strings.Contains(h.Path, "#")
-		f.check(ok, at+".Path", quoted(h.Path), "a path, escaped, perhaps with a query")
+		f.Check(ok, at+".Path", quoted(h.Path), "a path, escaped, perhaps with a query")
 	}
 	if h.Interval != 0 {
 		f.span(at+".Interval", h.Interval, soonest, longest)
@@ -151,21 +150,21 @@ func (r Route) validate(f *faults, at string) {
 	seen := map[string]bool{}
 	for i, h := range r.Hosts {
 		field, low := index(at+".Hosts", i), strings.ToLower(h)
-		f.check(route.ValidHost(h), field, quoted(h), `a host without a port, or "*." and a domain`)
-		f.check(!seen[low], field, quoted(h), "no host that was named before")
+		f.Check(route.ValidHost(h), field, quoted(h), `a host without a port, or "*." and a domain`)
+		f.Check(!seen[low], field, quoted(h), "no host that was named before")
 		seen[low] = true
 	}
-	f.check(r.Path == "" || route.ValidPath(r.Path), at+".Path", quoted(r.Path), `a path, escaped, without a query, perhaps with "=" before it`)
-	f.check(r.PathMatch >= MatchSent && r.PathMatch <= MatchCaseless, at+".PathMatch", int(r.PathMatch), "MatchSent, MatchNormalized or MatchCaseless")
+	f.Check(r.Path == "" || route.ValidPath(r.Path), at+".Path", quoted(r.Path), `a path, escaped, without a query, perhaps with "=" before it`)
+	f.Check(r.PathMatch >= MatchSent && r.PathMatch <= MatchCaseless, at+".PathMatch", int(r.PathMatch), "MatchSent, MatchNormalized or MatchCaseless")
 	f.methods(at+".Methods", r.Methods)
 	f.count(at+".Concurrency", r.Concurrency, 0, most)
 	f.count(at+".Queue", r.Queue, math.MinInt, most)
-	f.span(at+".QueueWait", r.QueueWait, 0, longest)
+	f.span(at+".QueueWait", r.QueueWait, math.MinInt64, longest)
 	r.validateRate(f, at)
 	f.span(at+".Timeout", r.Timeout, math.MinInt64, longest)
 	f.span(at+".IdleTimeout", r.IdleTimeout, math.MinInt64, longest)
 	f.span(at+".StreamIdleTimeout", r.StreamIdleTimeout, math.MinInt64, longest)
-	f.check(r.MaxBody >= 0, at+".MaxBody", r.MaxBody, "0 or more")
+	f.Check(r.MaxBody >= 0, at+".MaxBody", r.MaxBody, "0 or more")
 	f.fields(at+".SetRequest", r.SetRequest)
 	f.fields(at+".SetResponse", r.SetResponse)
 	f.names(at+".RemoveRequest", r.RemoveRequest)
@@ -179,22 +178,22 @@ func (r Route) validate(f *faults, at string) {
 // loopless refuses the field that ends forwarding loops (H25).
 func (f *faults) loopless(at, name string) {
 	ok := textproto.CanonicalMIMEHeaderKey(name) != cdnloop.Field
-	f.check(ok, at, quoted(name), "another field: RFC 8586 forbids to change CDN-Loop, which ends forwarding loops")
+	f.Check(ok, at, quoted(name), "another field: RFC 8586 forbids to change CDN-Loop, which ends forwarding loops")
 }
 
 func (r Route) validateRate(f *faults, at string) {
 	name, header := strings.CutPrefix(r.RateBy, "header:")
 	ok := r.RateBy == "" || r.RateBy == "address" || header && isToken(name)
-	f.check(ok, at+".RateBy", quoted(r.RateBy), `"address" or "header:" and the name of a field`)
+	f.Check(ok, at+".RateBy", quoted(r.RateBy), `"address" or "header:" and the name of a field`)
 	if r.Rate == nil {
-		f.check(r.RateBy == "", at+".RateBy", quoted(r.RateBy), "empty where there is no Rate")
+		f.Check(r.RateBy == "", at+".RateBy", quoted(r.RateBy), "empty where there is no Rate")
 		return
 	}
-	f.check(r.Rate.Key == nil, at+".Rate.Key", "set", "nil: it is made from RateBy")
-	f.check(r.Rate.Client == nil, at+".Rate.Client", "set", "nil: it is made from TrustedProxies")
-	f.check(r.Rate.Fleet == weirhttp.DoorFleet{}, at+".Rate.Fleet", "set", "empty: it is made from Config.Fleet")
-	f.check(r.Rate.Name == "", at+".Rate.Name", quoted(r.Rate.Name), "empty: it is the route's")
-	_, err := weirhttp.NewDoor(*r.Rate)
+	f.Check(r.Rate.Key == nil, at+".Rate.Key", "set", "nil: it is made from RateBy")
+	f.Check(r.Rate.Client == nil, at+".Rate.Client", "set", "nil: it is made from TrustedProxies")
+	f.Check(r.Rate.Fleet == weirhttp.ClientLimiterFleet{}, at+".Rate.Fleet", "set", "empty: it is made from Config.Fleet")
+	f.Check(r.Rate.Name == "", at+".Rate.Name", quoted(r.Rate.Name), "empty: it is the route's")
+	_, err := weirhttp.NewClientLimiter(*r.Rate)
 	f.adopt(at, err)
 }
 
@@ -220,20 +219,14 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 }
 
 // faults gathers what is wrong with a Config.
-type faults []error
-
-func (f *faults) check(ok bool, field string, value any, bound string) {
-	if !ok {
-		*f = append(*f, &OptionError{field, value, bound})
-	}
-}
+type faults struct{ option.Faults }
 
 func (f *faults) count(field string, n, low, high int) {
 	bound := fmt.Sprintf("from %d to %d", low, high)
 	if low == math.MinInt {
 		bound = fmt.Sprintf("at most %d", high)
 	}
-	f.check(n >= low && n <= high, field, n, bound)
+	f.Check(n >= low && n <= high, field, n, bound)
 }
 
 func (f *faults) span(field string, d, low, high time.Duration) {
@@ -241,19 +234,19 @@ func (f *faults) span(field string, d, low, high time.Duration) {
 	if low == math.MinInt64 {
 		bound = fmt.Sprintf("at most %v", high)
 	}
-	f.check(d >= low && d <= high, field, d, bound)
+	f.Check(d >= low && d <= high, field, d, bound)
 }
 
 // name checks a name, and that it is none of seen.
 func (f *faults) name(field, name string, seen map[string]bool) {
-	f.check(isName(name), field, quoted(name), nameBound)
-	f.check(!seen[name], field, quoted(name), "unique")
+	f.Check(isName(name), field, quoted(name), nameBound)
+	f.Check(!seen[name], field, quoted(name), "unique")
 	seen[name] = true
 }
 
 func (f *faults) methods(field string, methods []string) {
 	for i, m := range methods {
-		f.check(isToken(m) && m == strings.ToUpper(m), index(field, i), quoted(m), "a method, in capitals")
+		f.Check(isToken(m) && m == strings.ToUpper(m), index(field, i), quoted(m), "a method, in capitals")
 	}
 }
 
@@ -262,7 +255,7 @@ func (f *faults) fields(at string, h http.Header) {
 		f.field(at+"["+quoted(name)+"]", name)
 		for _, v := range values {
 			ok := !strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
-			f.check(ok, at+"["+quoted(name)+"]", quoted(v), "without control characters")
+			f.Check(ok, at+"["+quoted(name)+"]", quoted(v), "without control characters")
 		}
 	}
 }
@@ -282,7 +275,7 @@ var framing = []string{
 func (f *faults) field(at, name string) {
 	f.loopless(at, name)
 	ok := isToken(name) && !slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name))
-	f.check(ok, at, quoted(name), "a field that is not about the connection or the framing")
+	f.Check(ok, at, quoted(name), "a field that is not about the connection or the framing")
 }
 
 // adopt takes over the faults that weirhttp found in what a route is made into.
@@ -293,17 +286,17 @@ func (f *faults) adopt(at string, err error) {
 		for _, err := range e.Unwrap() {
 			f.adopt(at, err)
 		}
-	case *weirhttp.OptionError:
-		*f = append(*f, &OptionError{strings.TrimPrefix(at+"."+adopted(e.Field), "."), e.Value, e.Bound})
+	case *OptionError:
+		f.Check(false, strings.TrimPrefix(at+"."+adopted(e.Field), "."), e.Value, e.Bound)
 	default:
-		*f = append(*f, &OptionError{at, "refused", err.Error()})
+		f.Check(false, at, "refused", err.Error())
 	}
 }
 
 // adopted returns what a field of weirhttp's is called in a Route.
 func adopted(field string) string {
 	for _, is := range [][2]string{
-		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"DoorOptions.", "Rate."},
+		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"ClientLimiterOptions.", "Rate."},
 		{"FleetOptions.", "Fleet."},
 	} {
 		if rest, ok := strings.CutPrefix(field, is[0]); ok {
@@ -337,3 +330,16 @@ func isToken(s string) bool {
 func quoted(s string) string { return strconv.Quote(s) }
 
 func index(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+// withoutUser returns a configured URL or address without its user and password. The
+// password may hold anything, such as a slash.
+func withoutUser(s string) string {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return s
+	}
+	if scheme, _, ok := strings.Cut(s[:at], "://"); ok {
+		return scheme + "://…" + s[at:]
+	}
+	return "…" + s[at:]
+}

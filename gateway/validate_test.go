@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -66,7 +67,7 @@ func TestValidate(t *testing.T) {
 		}()},
 		{"numbers of an upstream", func(c *gateway.Config) {
 			u := &c.Upstreams[0]
-			u.Concurrency, u.Queue, u.QueueWait, u.Streams = 1_000_001, 1_000_001, -1, -1
+			u.Concurrency, u.Queue, u.QueueWait, u.Streams = 1_000_001, 1_000_001, 25*time.Hour, -1
 			u.ConnectTimeout, u.IdleConn, u.MaxIdleConns = -1, 25*time.Hour, -1
 			u.Health = gateway.Health{Path: "health", Interval: time.Millisecond, Timeout: -1, Healthy: -1, Unhealthy: -1, Failures: 1_000_001, Eject: -1}
 			u.Retry = gateway.Retry{Attempts: 11, On: []int{503, 399, 600}, Methods: []string{"GET", "get", ""}, Budget: 101, Backoff: 2 * time.Minute}
@@ -91,18 +92,18 @@ func TestValidate(t *testing.T) {
 		}, []string{"Routes[0].Hosts[1]", "Routes[0].Hosts[2]", "Routes[0].Hosts[3]", "Routes[0].Path", "Routes[0].Methods[0]"}},
 		{"numbers of a route", func(c *gateway.Config) {
 			r := &c.Routes[0]
-			r.Concurrency, r.Queue, r.QueueWait, r.Timeout, r.IdleTimeout, r.MaxBody = -1, 1_000_001, -1, 25*time.Hour, 25*time.Hour, -1
-			r.MaxObject, r.RefreshAhead, r.Cache.TTL, r.Cache.Heuristic, r.HotKeys = -1, 0.91, -1, 2, 10_001
+			r.Concurrency, r.Queue, r.QueueWait, r.Timeout, r.IdleTimeout, r.MaxBody = -1, 1_000_001, 25*time.Hour, 25*time.Hour, 25*time.Hour, -1
+			r.MaxObject, r.RefreshAhead, r.Cache.TTL, r.Cache.Heuristic, r.HotKeys = -1, 0.51, -1, 2, 10_001
 		}, []string{
 			"Routes[0].Concurrency", "Routes[0].Queue", "Routes[0].QueueWait", "Routes[0].Timeout", "Routes[0].IdleTimeout", "Routes[0].MaxBody",
 			"Routes[0].Cache.TTL", "Routes[0].Cache.Heuristic", "Routes[0].MaxObject", "Routes[0].RefreshAhead", "Routes[0].HotKeys",
 		}},
 		{"rates", func(c *gateway.Config) {
 			key := func(*http.Request) string { return "" }
-			c.Routes[0].Rate, c.Routes[0].RateBy = &weirhttp.DoorOptions{Per: -1, Name: "x", Key: key}, "header:"
+			c.Routes[0].Rate, c.Routes[0].RateBy = &weirhttp.ClientLimiterOptions{Per: -1, Name: "x", Key: key}, "header:"
 		}, []string{"Routes[0].RateBy", "Routes[0].Rate.Key", "Routes[0].Rate.Name", "Routes[0].Rate.Rate", "Routes[0].Rate.Per"}},
 		{"a rate's client", func(c *gateway.Config) {
-			c.Routes[0].Rate = &weirhttp.DoorOptions{Rate: 1, Client: func(*http.Request) netip.Addr { return netip.Addr{} }}
+			c.Routes[0].Rate = &weirhttp.ClientLimiterOptions{Rate: 1, Client: func(*http.Request) netip.Addr { return netip.Addr{} }}
 		}, []string{"Routes[0].Rate.Client"}},
 		{"a rate's key without a rate", func(c *gateway.Config) { c.Routes[0].RateBy = "address" }, []string{"Routes[0].RateBy"}},
 		{"fields", func(c *gateway.Config) {
@@ -128,5 +129,25 @@ func TestValidate(t *testing.T) {
 		if err == nil {
 			g.Close(t.Context())
 		}
+	}
+}
+
+// A password may hold anything; a fault does not show it.
+func TestH21_FaultsHidePasswordsOfServers(t *testing.T) {
+	for _, server := range []string{"redis://:se/cr@et@h:6379", "u:se/cret@h:6379", "http://u:secret@h"} {
+		c := gateway.Config{Upstreams: []gateway.Upstream{{Name: "a", Servers: []string{server}}}}
+		err := c.Validate()
+		if err == nil || !strings.Contains(err.Error(), "…@h") || strings.Contains(err.Error(), "se/") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Validate with server %q = %v; want a fault without its password", server, err)
+		}
+	}
+}
+
+// One type of error serves all packages: a program that knows the core's finds the
+// gateway's too.
+func TestH13_FaultsAreTheCoresOptionErrors(t *testing.T) {
+	var fault *weir.OptionError
+	if err := (gateway.Config{}).Validate(); !errors.As(err, &fault) || fault.Package != "gateway" {
+		t.Errorf("Validate = %v; want a *weir.OptionError of package gateway", err)
 	}
 }

@@ -114,8 +114,8 @@ func (d Durations) Since(old Durations) Durations {
 	return out
 }
 
-// And returns those of d and of other together.
-func (d Durations) And(other Durations) Durations {
+// Add returns those of d and of other together.
+func (d Durations) Add(other Durations) Durations {
 	switch {
 	case other.counts == nil:
 		return d

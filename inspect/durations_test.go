@@ -203,7 +203,7 @@ func TestSinceAndAnd(t *testing.T) {
 	if since.Count != 50 || since.Sum != after.Sum-before.Sum {
 		t.Errorf("Since = %d in %v; want 50 in %v", since.Count, since.Sum, after.Sum-before.Sum)
 	}
-	again := before.And(since)
+	again := before.Add(since)
 	for _, q := range []float64{0, 0.2, 0.5, 0.9, 1} {
 		if got, want := again.Quantile(q), after.Quantile(q); got != want {
 			t.Errorf("Quantile(%v) of a sum = %v; want %v", q, got, want)
@@ -219,12 +219,12 @@ func TestSinceAndAnd(t *testing.T) {
 		t.Errorf("Since of more = %d in %v; want none", none.Count, none.Sum)
 	}
 	var zero inspect.Durations
-	for name, d := range map[string]inspect.Durations{"none and": zero.And(before), "and none": before.And(zero), "since none": before.Since(zero)} {
+	for name, d := range map[string]inspect.Durations{"none and": zero.Add(before), "and none": before.Add(zero), "since none": before.Since(zero)} {
 		if d.Count != 100 || d.Sum != before.Sum || d.Quantile(0.5) != before.Quantile(0.5) {
 			t.Errorf("%s: %d in %v; want %d in %v", name, d.Count, d.Sum, before.Count, before.Sum)
 		}
 	}
-	if d := zero.Since(before).And(zero); d.Count != 0 || d.Sum != 0 || d.Quantile(0.5) != 0 {
+	if d := zero.Since(before).Add(zero); d.Count != 0 || d.Sum != 0 || d.Quantile(0.5) != 0 {
 		t.Errorf("none since some = %d in %v; want none", d.Count, d.Sum)
 	}
 }
@@ -235,7 +235,7 @@ func TestSumsAreNotNegative(t *testing.T) {
 	if d.Count != 3 || d.Sum != math.MaxInt64 {
 		t.Errorf("%d in %v; want 3 in the longest there is", d.Count, d.Sum)
 	}
-	if d = d.And(d); d.Count != 6 || d.Sum != math.MaxInt64 {
+	if d = d.Add(d); d.Count != 6 || d.Sum != math.MaxInt64 {
 		t.Errorf("And: %d in %v; want 6 in the longest there is", d.Count, d.Sum)
 	}
 }
@@ -281,7 +281,7 @@ func TestAllocations(t *testing.T) {
 		{"Quantile", func() { n += uint64(a.Quantile(0.9)) }, 0},
 		{"Within", func() { m, _ := a.Within(5 * ms); n += m }, 0},
 		{"Since", func() { n += a.Since(a).Count }, 1},
-		{"And", func() { n += a.And(a).Count }, 1},
+		{"Add", func() { n += a.Add(a).Count }, 1},
 	} {
 		if got := testing.AllocsPerRun(100, row.do); got > row.want {
 			t.Errorf("%s allocates %v times; want %v", row.name, got, row.want)

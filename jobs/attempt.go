@@ -78,15 +78,15 @@ func (a *attempt) run(permit limit.Permit) {
 	defer a.w.ended(a)
 	if !a.confirm(ctx) {
 		permit.Release(limit.Unused)
-		a.w.tell(Event{Kind: Dropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: context.Cause(ctx)})
+		a.w.tell(Event{Kind: EventDropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: context.Cause(ctx)})
 		return
 	}
 	stop := a.beat()
 	began := time.Now()
-	a.w.tell(Event{Kind: Started, ID: a.id, Attempt: a.Attempt, Fence: a.fence})
+	a.w.tell(Event{Kind: EventStarted, ID: a.id, Attempt: a.Attempt, Fence: a.fence})
 	data, err := a.call(ctx, permit)
 	a.quiet()
-	a.settle(ctx, data, err, time.Since(began))
+	a.conclude(ctx, data, err, time.Since(began))
 	stop()
 }
 
@@ -136,14 +136,14 @@ func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 	return limit.Success
 }
 
-// settle writes the outcome.
-func (a *attempt) settle(ctx context.Context, data []byte, err error, took time.Duration) {
+// conclude writes the outcome.
+func (a *attempt) conclude(ctx context.Context, data []byte, err error, took time.Duration) {
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrLeaseLost):
+	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
 		// The item is not acknowledged: it may be that of another attempt by
 		// now, which needs it if its worker dies.
-		a.w.tell(Event{Kind: Dropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: took, Err: cause})
+		a.w.tell(Event{Kind: EventDropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: took, Err: cause})
 		return
 	case errors.As(err, new(*notBegunError)) && !errors.Is(cause, ErrTimeout):
 		after := time.Duration(0)
@@ -159,7 +159,7 @@ func (a *attempt) settle(ctx context.Context, data []byte, err error, took time.
 		err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.w.queue.o.AttemptTimeout, err)
 	}
 	if err == nil {
-		a.finish(Done, data, a.Keep, Event{Kind: Succeeded, Took: took})
+		a.finish(StateDone, data, a.Keep, Event{Kind: EventSucceeded, Took: took})
 		return
 	}
 	a.failed(err, took)
@@ -172,13 +172,13 @@ func (a *attempt) failed(err error, took time.Duration) {
 	var unread *undecodable
 	switch {
 	case errors.As(err, &unread):
-		a.finish(Dead, a.input, o.DeadTTL, Event{Kind: Ended, Took: took, Err: err})
+		a.finish(StateDead, a.input, o.DeadTTL, Event{Kind: EventEnded, Took: took, Err: err})
 	case class == weir.ClassPermanent || class == weir.ClassNotFound:
-		a.finish(Failed, a.input, a.failedTTL(a.w.queue), Event{Kind: Ended, Took: took, Err: err})
+		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), Event{Kind: EventEnded, Took: took, Err: err})
 	case a.Spent >= o.MaxAttempts:
-		a.finish(Dead, a.input, o.DeadTTL, Event{Kind: Ended, Took: took, Err: err})
+		a.finish(StateDead, a.input, o.DeadTTL, Event{Kind: EventEnded, Took: took, Err: err})
 	default:
-		a.retry(a.delay(err), Event{Kind: Retried, Took: took, Err: err})
+		a.retry(a.delay(err), Event{Kind: EventRetried, Took: took, Err: err})
 	}
 }
 
@@ -229,7 +229,7 @@ func (a *attempt) delay(err error) time.Duration {
 
 // retry marks the job as one that waits for its next attempt.
 func (a *attempt) retry(after time.Duration, e Event) {
-	a.State, a.RetryIn = Retrying, after
+	a.State, a.RetryIn = StateRetrying, after
 	if a.write(nil, underWayTTL, e) {
 		a.m.NakWithDelay(after)
 	}
@@ -238,7 +238,7 @@ func (a *attempt) retry(after time.Duration, e Event) {
 // handBack gives the job up as if this attempt had not been.
 func (a *attempt) handBack(after time.Duration) {
 	a.Spent--
-	a.retry(after, Event{Kind: HandedBack})
+	a.retry(after, Event{Kind: EventHandedBack})
 }
 
 // finish ends the job.
@@ -246,7 +246,7 @@ func (a *attempt) finish(s State, data []byte, ttl time.Duration, e Event) {
 	a.State = s
 	e.State = s
 	if a.write(data, a.kept(ttl), e) {
-		if a.State == Dead {
+		if a.State == StateDead {
 			a.w.mark(a.id, a.kept(ttl))
 		}
 		a.m.Ack() // lost: the item comes again, and is seen to be over
@@ -265,16 +265,16 @@ func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
 			a.w.tell(e)
 			return true
 		case errors.Is(err, journal.ErrStale):
-			e.Kind, e.Err = Dropped, ErrLeaseLost
+			e.Kind, e.Err = EventDropped, ErrLeaseLost
 			a.w.tell(e) // and no acknowledgement, as in settle
 			return false
-		case errors.Is(err, journal.ErrTooLarge) && a.State == Done:
+		case errors.Is(err, journal.ErrTooLarge) && a.State == StateDone:
 			a.Error = clip(fmt.Sprintf("%v: the result has %d bytes: %v", ErrTooLarge, len(data), err))
-			a.State, data, ttl = Failed, a.input, a.kept(a.failedTTL(a.w.queue))
-			e = Event{Kind: Ended, State: Failed, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
+			a.State, data, ttl = StateFailed, a.input, a.kept(a.failedTTL(a.w.queue))
+			e = Event{Kind: EventEnded, State: StateFailed, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
 			continue
 		}
-		a.w.tell(Event{Kind: Trouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
+		a.w.tell(Event{Kind: EventTrouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
 		if a.w.hurry.Err() != nil {
 			return false // the lease will run out
 		}
@@ -291,13 +291,13 @@ func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
 func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	if r.State != Running {
+	if r.State != StateRunning {
 		a.settled = true // before it is tried: a try without an answer may have been kept
 	}
 	seq, err := a.putLocked(context.Background(), journal.Write{
 		Meta: meta(r), Data: data, TTL: ttl,
 		// That an event is done is told to nobody. Lost, the event is done again.
-		Unflushed: r.State == Done && r.Keep == None,
+		Unflushed: r.State == StateDone && r.Keep == None,
 	}, r.State)
 	if err == nil {
 		a.shown = seq
@@ -328,9 +328,9 @@ func (a *attempt) putLocked(ctx context.Context, w journal.Write, s State) (uint
 		}
 		l, _, err2 := read(journal.View{State: there})
 		switch {
-		case err2 != nil || l.Fence != a.fence || l.State != Running && l.State != s:
+		case err2 != nil || l.Fence != a.fence || l.State != StateRunning && l.State != s:
 			return 0, errors.Join(err, err2)
-		case l.State != Running:
+		case l.State != StateRunning:
 			a.revision = there.Seq
 			return there.Seq, nil
 		}

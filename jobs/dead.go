@@ -47,7 +47,7 @@ func (s *Store) mark(ctx context.Context, queue, id string, ttl time.Duration) e
 	if err != nil {
 		return outward(ctx, err)
 	}
-	if l, ok, err := read(v); err != nil || ok && l.State == Dead {
+	if l, ok, err := read(v); err != nil || ok && l.State == StateDead {
 		return err
 	}
 	return s.unmark(ctx, queue, id, v.Revision())
@@ -66,6 +66,6 @@ func (s *Store) unmark(ctx context.Context, queue, id string, since uint64) erro
 // could not be is trouble, but the job is dead all the same.
 func (w *Worker) mark(id string, ttl time.Duration) {
 	if err := w.queue.store.mark(context.Background(), w.queue.name, id, ttl); err != nil {
-		w.tell(Event{Kind: Trouble, ID: id, Err: err})
+		w.tell(Event{Kind: EventTrouble, ID: id, Err: err})
 	}
 }

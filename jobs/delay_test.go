@@ -43,3 +43,26 @@ func TestDelay(t *testing.T) {
 		}
 	}
 }
+
+// A source that is down for hours costs no job that may be repeated: with the
+// defaults the waits add up to that, though each may be a fifth shorter.
+func TestJ7_DefaultsOutlastAnOutageOfHours(t *testing.T) {
+	o := jobs.QueueOptions{}.WithDefaults()
+	least := time.Duration(0)
+	for spent := 1; spent < o.MaxAttempts; spent++ {
+		shortest := time.Duration(1<<63 - 1)
+		for range 100 {
+			shortest = min(shortest, jobs.Delay(o, spent, errors.New("down")))
+		}
+		least += shortest
+	}
+	if least < 8*time.Hour {
+		t.Errorf("the waits of a job with the default options add up to %v at least; want 8h or more", least)
+	}
+	if o.MaxAge < 2*least || o.MaxCrashes > 5 {
+		t.Errorf("MaxAge %v, MaxCrashes %d; want longer than the retries last, and at most 5", o.MaxAge, o.MaxCrashes)
+	}
+	if one := (jobs.QueueOptions{MaxAttempts: 1}).WithDefaults(); one.MaxCrashes != 1 {
+		t.Errorf("MaxCrashes of a job with one attempt = %d; want 1", one.MaxCrashes)
+	}
+}

@@ -27,8 +27,8 @@ Whoever submits and whoever works need not be the same program. Any of them has 
 # What is promised
 
 A Submit that returns a Handle has the job as durably as [Handle.Durability]
-says: [Process] (a killed process loses nothing), [Disk] (nor does a loss of
-power), or [Majority] (nor the loss of a minority of the servers). It is run at
+says: [DurabilityProcess] (a killed process loses nothing), [DurabilityDisk] (nor does a loss of
+power), or [DurabilityMajority] (nor the loss of a minority of the servers). It is run at
 least once, and has exactly one outcome, whatever dies in between: a worker that
 dies is noticed when it has not been heard of for QueueOptions.Lease (10 s),
 however long its jobs may take. Each attempt has a fence, a number that grows with
@@ -46,7 +46,7 @@ compares. docs/explain/jobs.md has what happens on which failure.
 SubmitOptions.Key makes equal submissions one job: while it is not over, and as
 long as its result is kept, a Submit with the key joins it ([Handle.Joined]), in
 whatever program. The same key with another input is [ErrConflict]. Restart begins
-a job anew that is done. One that has failed, is dead or was cancelled is begun
+a job anew that is done. One that has failed, is dead or was canceled is begun
 anew in any case.
 
 SubmitOptions.Serial lets jobs run one at a time that must not run together.
@@ -55,9 +55,9 @@ SubmitOptions.Serial lets jobs run one at a time that must not run together.
 
 An attempt that fails, by an error or a panic, is followed by another, after
 RetryInitial, and twice as long each time up to RetryMax; [RetryIn] and the
-RetryAfter of a *limit.Error say otherwise. After MaxAttempts the job is [Dead].
+RetryAfter of a *limit.Error say otherwise. After MaxAttempts the job is [StateDead].
 Errors of [Permanent], and those that QueueOptions.Classify calls permanent or not
-found, end it at once, as [Failed].
+found, end it at once, as [StateFailed].
 
 Dead jobs are kept for DeadTTL with their input and the errors of their attempts,
 and block nobody. [Store.List] finds them, [Store.Retry] queues one again when its
@@ -102,11 +102,11 @@ decode makes its job dead at once.
 # The server
 
 It is NATS 2.11 or newer, with JetStream; the tests have 2.15. Of a server of your
-own that is not set to sync_interval: always, [Disk] is not true: by default it
+own that is not set to sync_interval: always, [DurabilityDisk] is not true: by default it
 flushes every two minutes. Everything of a namespace NS is one stream,
 WEIR_JOBS_1_NS, with a consumer for each queue. A user of the server needs the
 rights to JetStream's requests about these, and to the subjects weir.jobs.1.NS.>,
-weir.jobs-changed.1.NS.>, weir.jobs-cancelled.1.NS.*, and weir.jobs-flush.1.
+weir.jobs-changed.1.NS.>, weir.jobs-canceled.1.NS.*, and weir.jobs-flush.1.
 
 # Errors, and calling after Close
 

@@ -7,17 +7,17 @@ import "fmt"
 type Durability uint8
 
 const (
-	// Process: a killed process, the server's too. What was written in the last
+	// DurabilityProcess: a killed process, the server's too. What was written in the last
 	// moments can be lost with the power.
-	Process Durability = 1 + iota
-	// Disk: the loss of power of the server's node. Each write is flushed before
+	DurabilityProcess Durability = 1 + iota
+	// DurabilityDisk: the loss of power of the server's node. Each write is flushed before
 	// it is acknowledged.
-	Disk
-	// Majority: the loss of any minority of the servers. With sync_interval:
+	DurabilityDisk
+	// DurabilityMajority: the loss of any minority of the servers. With sync_interval:
 	// always on each of them also the loss of power; without it, by one server
 	// whose power is lost, and that is back before it has caught up, acknowledged
 	// writes can be lost.
-	Majority
+	DurabilityMajority
 )
 
 var durabilityNames = [...]string{"", "process", "disk", "majority"}

@@ -25,9 +25,9 @@ var (
 	// ErrFinished: Cancel, where the job was over before.
 	ErrFinished = errors.New("jobs: finished already")
 
-	// ErrCancelled is what Wait returns for a job that was cancelled, and the
+	// ErrCanceled is what Wait returns for a job that was canceled, and the
 	// cause of the context of an attempt whose job was.
-	ErrCancelled = errors.New("jobs: cancelled")
+	ErrCanceled = errors.New("jobs: canceled")
 
 	// ErrLeaseLost is the cause of the context of an attempt that another one
 	// has taken over, or may have: its result will not be kept.

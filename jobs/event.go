@@ -19,21 +19,21 @@ type Event struct {
 type EventKind uint8
 
 const (
-	// Started: an attempt has started.
-	Started EventKind = 1 + iota
-	// Succeeded: its result is kept.
-	Succeeded
-	// Retried: it failed, and there will be another.
-	Retried
-	// Ended: it failed, and the job is failed or dead with Err.
-	Ended
-	// HandedBack: the Worker stopped, or has an input too new for it.
-	HandedBack
-	// Dropped: its outcome was not kept, since the job was cancelled or taken
+	// EventStarted: an attempt has started.
+	EventStarted EventKind = 1 + iota
+	// EventSucceeded: its result is kept.
+	EventSucceeded
+	// EventRetried: it failed, and there will be another.
+	EventRetried
+	// EventEnded: it failed, and the job is failed or dead with Err.
+	EventEnded
+	// EventHandedBack: the Worker stopped, or has an input too new for it.
+	EventHandedBack
+	// EventDropped: its outcome was not kept, since the job was canceled or taken
 	// over meanwhile.
-	Dropped
-	// Trouble: the server refused, or did not answer; the Worker tries again.
-	Trouble
+	EventDropped
+	// EventTrouble: the server refused, or did not answer; the Worker tries again.
+	EventTrouble
 
 	eventEnd
 )

@@ -2,9 +2,4 @@ module github.com/weir-go/weir/jobs
 
 go 1.26.0
 
-require (
-	github.com/anishathalye/porcupine v1.3.1
-	github.com/minio/highwayhash v1.0.4
-	github.com/nats-io/nats-server/v2 v2.15.2
-	github.com/nats-io/nats.go v1.55.0
-)
+require github.com/nats-io/nats.go v1.55.0

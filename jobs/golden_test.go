@@ -24,7 +24,7 @@ var (
 		Delay: time.Minute, Deadline: time.Hour, Keep: 24 * time.Hour, Lease: 30 * time.Second,
 	}
 	goldenRecord = record{
-		item: goldenItem, State: Retrying, Of: 1 << 40, Attempt: 5, Spent: 3, Crashes: 2, Unsecured: true, Begun: true, Fence: 1<<40 + 1,
+		item: goldenItem, State: StateRetrying, Of: 1 << 40, Attempt: 5, Spent: 3, Crashes: 2, Unsecured: true, Begun: true, Fence: 1<<40 + 1,
 		Worker: "host/1/abc", Submitted: goldenTime, Started: goldenTime.Add(time.Second), RetryIn: 2 * time.Second,
 		Progress: &Progress{Done: 3, Total: 4, Note: "half"}, Error: "the service answered 503",
 		History: []FailedAttempt{{Attempt: 4, Ended: goldenTime.Add(time.Minute), Error: "lost", Class: "overload", Worker: "host/2/def"}},

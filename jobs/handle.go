@@ -41,7 +41,7 @@ func (h *Handle[Out]) Durability() Durability { return h.queue.store.o.Durabilit
 const lookAgain = 5 * time.Second
 
 // Wait returns the job's result once it is there. Its errors are a [*JobError],
-// ErrCancelled, ErrNotFound (the job, or its result, is not kept any more),
+// ErrCanceled, ErrNotFound (the job, or its result, is not kept any more),
 // ErrClosed, ctx's own, and those of the decoding. A server that is away only
 // delays it.
 func (h *Handle[Out]) Wait(ctx context.Context) (Out, error) {
@@ -51,15 +51,15 @@ func (h *Handle[Out]) Wait(ctx context.Context) (Out, error) {
 			return out, err
 		}
 		switch l.State {
-		case Done:
+		case StateDone:
 			out, err = h.out.Decode(l.state.Data, l.Version)
 			if err != nil {
 				err = fmt.Errorf("jobs: result of job %s: %w", h.id, err)
 			}
 			return out, err
-		case Cancelled:
-			return out, ErrCancelled
-		case Failed, Dead:
+		case StateCanceled:
+			return out, ErrCanceled
+		case StateFailed, StateDead:
 			return out, &JobError{ID: h.id, State: l.State, Attempt: l.Attempt, Message: l.Error}
 		}
 	}

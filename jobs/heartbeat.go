@@ -96,7 +96,7 @@ func (a *attempt) writeMarker(ctx context.Context, until time.Time) error {
 	r := a.marker
 	r.Shown = a.shown
 	// As the marker: it matters only as long as this process lives.
-	_, err := a.putLocked(ctx, journal.Write{Meta: meta(r), TTL: underWayTTL, Mine: true}, Running)
+	_, err := a.putLocked(ctx, journal.Write{Meta: meta(r), TTL: underWayTTL, Mine: true}, StateRunning)
 	return err
 }
 
@@ -109,7 +109,7 @@ func (a *attempt) putProgress(p *Progress) error {
 		return nil
 	}
 	a.marker.Progress = p
-	seq, err := a.putLocked(context.Background(), journal.Write{Meta: meta(a.marker), TTL: underWayTTL}, Running)
+	seq, err := a.putLocked(context.Background(), journal.Write{Meta: meta(a.marker), TTL: underWayTTL}, StateRunning)
 	if err == nil {
 		a.shown = seq
 	}
@@ -153,10 +153,10 @@ func (a *attempt) ours(ctx context.Context, until time.Time) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case l.State == Running && l.Fence == a.fence:
+	case l.State == StateRunning && l.Fence == a.fence:
 		return true, nil
-	case l.State == Cancelled:
-		a.cancel(ErrCancelled)
+	case l.State == StateCanceled:
+		a.cancel(ErrCanceled)
 	default:
 		a.cancel(ErrLeaseLost)
 	}

@@ -125,7 +125,7 @@ type Count struct {
 	Queued   int // not started yet
 	Started  int // and not over: they run, wait for the next attempt, or lost their worker
 	Dead     int // as of QueueStatus
-	Finished int // over and kept: done, failed or cancelled
+	Finished int // over and kept: done, failed or canceled
 }
 
 // Count counts all jobs of a queue. The server names them and reads none; where there
@@ -266,22 +266,22 @@ func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status,
 
 // Cancel cancels a job. Once it returns nil, no attempt starts and no result
 // is kept; an attempt that runs is told through its context, with the cause
-// ErrCancelled. It returns nil for a job that is cancelled, ErrFinished for one
+// ErrCanceled. It returns nil for a job that is canceled, ErrFinished for one
 // that is over otherwise, and ErrNotFound.
 func (s *Store) Cancel(ctx context.Context, queue, id string) error {
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
 		switch {
-		case l.State == Cancelled:
+		case l.State == StateCanceled:
 			return nil, s.removeItem(ctx, l)
 		case l.State.Terminal():
 			return nil, ErrFinished
 		}
-		r := l.next(Cancelled)
-		r.Error = ErrCancelled.Error()
+		r := l.next(StateCanceled)
+		r.Error = ErrCanceled.Error()
 		// With the input, so that it can be retried.
 		return &journal.Write{Kind: journal.State, Meta: meta(r), Data: l.work.Data, TTL: l.kept(l.Keep)}, nil
 	}, func(l *life) error {
-		s.journal.TellCancelled(queue, id)
+		s.journal.TellCanceled(queue, id)
 		return s.removeItem(ctx, l)
 	})
 }
@@ -295,11 +295,11 @@ func (s *Store) removeItem(ctx context.Context, l *life) error {
 	return outward(ctx, s.journal.Remove(ctx, l.work.Seq))
 }
 
-// Retry queues a job again that is failed, dead or cancelled, with its input as
+// Retry queues a job again that is failed, dead or canceled, with its input as
 // it was and all its attempts. ErrConflict: it is not in one of these states.
 func (s *Store) Retry(ctx context.Context, queue, id string) error {
 	return s.change(ctx, queue, id, func(l *life) (*journal.Write, error) {
-		if l.State <= Done {
+		if l.State <= StateDone {
 			return nil, fmt.Errorf("%w: job %s is %s", ErrConflict, id, l.State)
 		}
 		it := l.item
@@ -346,7 +346,7 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 		case err != nil:
 			return outward(ctx, err)
 		}
-		if l.State == Dead {
+		if l.State == StateDead {
 			_ = s.unmark(ctx, queue, id, seq) // what was asked for is done, but for the count
 		}
 		if then != nil {

@@ -105,7 +105,7 @@ type QueueOptions struct {
 	// all are retried. It must not block or panic.
 	Classify func(error) weir.Class
 
-	// ResultTTL is how long results, and cancelled and failed jobs, are kept. As
+	// ResultTTL is how long results, and canceled and failed jobs, are kept. As
 	// long, the same key is the same job. It is at least three leases and a
 	// second, also where less is given; from 1 s to MaxKeep. Default:
 	// DefaultResultTTL. None: as short as that, but failed jobs for DeadTTL.
@@ -139,7 +139,7 @@ type QueueOptions struct {
 // SubmitOptions are of one job.
 type SubmitOptions struct {
 	// Key names the job: as long as one with this key is not over, or is kept as
-	// done, Submit joins it. A key of a job that failed, died or was cancelled
+	// done, Submit joins it. A key of a job that failed, died or was canceled
 	// is free again. Empty: each is a job of its own. At most MaxKey bytes.
 	Key string
 
@@ -148,7 +148,7 @@ type SubmitOptions struct {
 	Restart bool
 
 	// Once keeps the key of a finished job taken, however the job ended, until the
-	// job is forgotten: Submit joins a job that failed, died or was cancelled, and
+	// job is forgotten: Submit joins a job that failed, died or was canceled, and
 	// nothing runs again. Restart has no effect then. Without a Key it has none.
 	Once bool
 

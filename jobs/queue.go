@@ -171,8 +171,8 @@ func (q *queue) existing(ctx context.Context, id string, it item, o SubmitOption
 	switch {
 	case err != nil:
 		return 0, false, false, err
-	case l == nil || !o.Once && (l.State > Done || l.State == Done && o.Restart):
-		return revision, l != nil && l.State == Dead, false, nil
+	case l == nil || !o.Once && (l.State > StateDone || l.State == StateDone && o.Restart):
+		return revision, l != nil && l.State == StateDead, false, nil
 	case l.Fingerprint != it.Fingerprint:
 		return 0, false, false, fmt.Errorf("%w: job %s with this key has another input", ErrConflict, id)
 	}

@@ -88,7 +88,7 @@ func read(v journal.View) (*life, bool, error) {
 		if err := decodeMeta(v.Work, &l.item); err != nil {
 			return nil, false, err
 		}
-		l.State, l.Of, l.Submitted = Queued, v.Work.Seq, v.Work.Time
+		l.State, l.Of, l.Submitted = StateQueued, v.Work.Seq, v.Work.Time
 	case v.State != nil:
 		if err := decodeMeta(v.State, &l.record); err != nil {
 			return nil, false, err
@@ -96,7 +96,7 @@ func read(v journal.View) (*life, bool, error) {
 		if l.Fence == 0 && l.Attempt > 0 {
 			l.Fence = v.State.Seq
 		}
-		if l.Started.IsZero() && l.State == Running {
+		if l.Started.IsZero() && l.State == StateRunning {
 			l.Started = v.State.Time
 		}
 	default:
@@ -117,7 +117,7 @@ func (l *life) crashes() int {
 			}
 		}
 	}
-	if l.State == Running && !l.Unsecured {
+	if l.State == StateRunning && !l.Unsecured {
 		n++
 	}
 	return n
@@ -162,9 +162,9 @@ func (l *life) status(queue, id string, d Durability) Status {
 		Submitted: l.Submitted, Started: l.Started, Error: l.Error, History: l.History, Revision: l.shown(),
 	}
 	switch {
-	case l.State == Queued && l.Delay > 0:
+	case l.State == StateQueued && l.Delay > 0:
 		s.NotBefore = l.Submitted.Add(l.Delay)
-	case l.State == Retrying:
+	case l.State == StateRetrying:
 		s.NotBefore = l.state.Time.Add(l.RetryIn)
 	case l.State.Terminal():
 		s.Finished = l.state.Time

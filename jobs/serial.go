@@ -75,7 +75,7 @@ func (d *delivery) suspect() bool {
 		return false
 	}
 	n := len(d.History)
-	return d.State == Running || n > 0 && d.History[n-1].Error == errWorkerLost.Error()
+	return d.State == StateRunning || n > 0 && d.History[n-1].Error == errWorkerLost.Error()
 }
 
 func (d *delivery) lockOf(name string) (*serialLock, time.Duration, error) {
@@ -91,7 +91,7 @@ func (d *delivery) lockOf(name string) (*serialLock, time.Duration, error) {
 		return s, 0, nil
 	}
 	l, ok, err := q.store.look(d.w.hurry, q.name, holder.Job)
-	if err == nil && ok && l.State == Running && l.Fence == holder.Fence {
+	if err == nil && ok && l.State == StateRunning && l.Fence == holder.Fence {
 		return nil, serialDelay(), nil
 	}
 	return s, 0, err

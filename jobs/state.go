@@ -9,27 +9,27 @@ import (
 type State uint8
 
 const (
-	// Queued: it was accepted and has not started; it may be delayed.
-	Queued State = 1 + iota
-	// Running: an attempt has started.
-	Running
-	// Retrying: an attempt has failed, and the next one waits for its time.
-	Retrying
-	// Done: it has its result.
-	Done
-	// Failed: it has ended with a permanent error, or was not started in time.
-	Failed
-	// Dead: all its attempts have failed, or its input cannot be read. It is on
+	// StateQueued: it was accepted and has not started; it may be delayed.
+	StateQueued State = 1 + iota
+	// StateRunning: an attempt has started.
+	StateRunning
+	// StateRetrying: an attempt has failed, and the next one waits for its time.
+	StateRetrying
+	// StateDone: it has its result.
+	StateDone
+	// StateFailed: it has ended with a permanent error, or was not started in time.
+	StateFailed
+	// StateDead: all its attempts have failed, or its input cannot be read. It is on
 	// the dead list.
-	Dead
-	// Cancelled: it was cancelled before it had a result.
-	Cancelled
+	StateDead
+	// StateCanceled: it was canceled before it had a result.
+	StateCanceled
 
 	// forgotten: it was dropped. Nobody is told of such a job.
 	forgotten
 )
 
-var stateNames = [...]string{"", "queued", "running", "retrying", "done", "failed", "dead", "cancelled", "forgotten"}
+var stateNames = [...]string{"", "queued", "running", "retrying", "done", "failed", "dead", "canceled", "forgotten"}
 
 // String returns the state's name in small letters.
 func (s State) String() string {
@@ -41,7 +41,7 @@ func (s State) String() string {
 
 // Terminal reports whether a job in this state is over: it has a result, or
 // will never have one. Only Retry begins it anew.
-func (s State) Terminal() bool { return s >= Done }
+func (s State) Terminal() bool { return s >= StateDone }
 
 // MarshalText writes what String returns.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -87,7 +87,7 @@ type Status struct {
 	// NotBefore is when the next attempt is due, where one waits for its time.
 	NotBefore time.Time `json:"not_before,omitzero"`
 
-	// Error is why it failed, died or was cancelled, or why the last attempt
+	// Error is why it failed, died or was canceled, or why the last attempt
 	// failed. History has all failed attempts, the last MaxHistory of them, or
 	// fewer where their errors are long.
 	Error   string          `json:"error,omitempty"`
@@ -111,7 +111,7 @@ type FailedAttempt struct {
 
 // A Progress is what a handler says of its attempt.
 type Progress struct {
-	// Done of Total are counts of whatever it does; Total zero: unknown.
+	// StateDone of Total are counts of whatever it does; Total zero: unknown.
 	Done  int64 `json:"done"`
 	Total int64 `json:"total,omitempty"`
 	// Note is for people, at most MaxNote bytes; the rest is cut.

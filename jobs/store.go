@@ -34,7 +34,7 @@ func Open(ctx context.Context, nc *nats.Conn, o StoreOptions) (*Store, error) {
 	}
 	j, err := journal.Open(ctx, nc, journal.Options{
 		Namespace: o.Namespace, Replicas: o.Replicas, MaxBytes: o.MaxBytes, Timeout: o.Timeout,
-		Flushed: o.Durability == Disk,
+		Flushed: o.Durability == DurabilityDisk,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("jobs: open: %w", outward(ctx, err))

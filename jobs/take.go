@@ -42,7 +42,7 @@ func (w *Worker) take(m jetstream.Msg) {
 	}
 	work, err := w.queue.store.journal.Delivered(m)
 	if err != nil {
-		w.tell(Event{Kind: Trouble, Err: err})
+		w.tell(Event{Kind: EventTrouble, Err: err})
 		m.NakWithDelay(w.queue.o.Lease)
 		return
 	}
@@ -62,7 +62,7 @@ func (w *Worker) take(m jetstream.Msg) {
 		l, err = d.reread() // the job has changed since it was read
 	}
 	if err != nil {
-		w.tell(Event{Kind: Trouble, ID: work.ID, Err: err})
+		w.tell(Event{Kind: EventTrouble, ID: work.ID, Err: err})
 		m.NakWithDelay(troubleDelay)
 	}
 }
@@ -95,7 +95,7 @@ func (d *delivery) reread() (*life, error) {
 	}
 	switch {
 	case ok && l.Of == d.work.Seq && l.State.Terminal():
-		if l.State == Dead { // its worker may not have come to that
+		if l.State == StateDead { // its worker may not have come to that
 			d.w.mark(d.work.ID, l.kept(d.w.queue.o.DeadTTL))
 		}
 		return nil, d.m.Ack()
@@ -109,7 +109,7 @@ func (d *delivery) reread() (*life, error) {
 // has changed since it was read.
 func (d *delivery) begin() (again bool, err error) {
 	if d.Version > d.w.queue.o.Version {
-		d.w.tell(Event{Kind: HandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
+		d.w.tell(Event{Kind: EventHandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
 		return false, d.m.NakWithDelay(newerDelay/2 + rand.N(newerDelay))
 	}
 	if wait := d.wait(); wait > 0 {
@@ -146,11 +146,11 @@ const newerDelay = time.Second
 // worker that had it before.
 func (d *delivery) wait() time.Duration {
 	switch d.State {
-	case Queued:
+	case StateQueued:
 		return d.rest(d.Delay, d.Submitted)
-	case Retrying:
+	case StateRetrying:
 		return d.rest(d.RetryIn, d.state.Time)
-	case Running:
+	case StateRunning:
 		if deliveries(d.m) == 1 {
 			return d.w.queue.o.Lease
 		}
@@ -184,7 +184,7 @@ func (d *delivery) unfit() error {
 	switch {
 	case !d.Begun && d.Deadline > 0 && now.Sub(d.Submitted) > d.Deadline:
 		return ErrExpired
-	case d.State == Running && (d.Spent >= d.w.queue.o.MaxAttempts || d.crashes() >= d.w.queue.o.MaxCrashes):
+	case d.State == StateRunning && (d.Spent >= d.w.queue.o.MaxAttempts || d.crashes() >= d.w.queue.o.MaxCrashes):
 		return errWorkerLost
 	}
 	return nil
@@ -194,12 +194,12 @@ var errWorkerLost = errors.New("worker lost: no heartbeat for the lease")
 
 // giveUp ends a job that is not to be started.
 func (d *delivery) giveUp(why error) (again bool, err error) {
-	q, state, ttl := d.w.queue, Failed, d.failedTTL(d.w.queue)
-	if d.State == Running {
-		state, ttl = Dead, q.o.DeadTTL
+	q, state, ttl := d.w.queue, StateFailed, d.failedTTL(d.w.queue)
+	if d.State == StateRunning {
+		state, ttl = StateDead, q.o.DeadTTL
 	}
 	r := d.next(state)
-	if d.State == Running {
+	if d.State == StateRunning {
 		r.fail(q.store.journal.Now(), why, "")
 	}
 	r.Error = why.Error()
@@ -209,8 +209,8 @@ func (d *delivery) giveUp(why error) (again bool, err error) {
 	if err != nil {
 		return errors.Is(err, journal.ErrStale), err
 	}
-	d.w.tell(Event{Kind: Ended, State: state, ID: d.work.ID, Attempt: d.Attempt, Err: why})
-	if state == Dead {
+	d.w.tell(Event{Kind: EventEnded, State: state, ID: d.work.ID, Attempt: d.Attempt, Err: why})
+	if state == StateDead {
 		d.w.mark(d.work.ID, d.kept(ttl))
 	}
 	return false, d.m.Ack()
@@ -231,7 +231,7 @@ func (d *delivery) permit() (*limit.Permit, error) {
 	case err == nil:
 		return &p, nil
 	case errors.As(err, &refused):
-		d.w.tell(Event{Kind: HandedBack, ID: d.work.ID, Err: err})
+		d.w.tell(Event{Kind: EventHandedBack, ID: d.work.ID, Err: err})
 		return nil, d.m.NakWithDelay(refused.RetryAfter)
 	}
 	return nil, d.m.Nak() // stopping
@@ -267,8 +267,8 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 		}
 		return false, err
 	}
-	r := d.next(Running)
-	if d.State == Running {
+	r := d.next(StateRunning)
+	if d.State == StateRunning {
 		r.fail(q.store.journal.Now(), errWorkerLost, "")
 	}
 	r.Of, r.Worker, r.Error, r.Progress = d.work.Seq, d.w.o.Name, "", nil

@@ -1,12 +1,11 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
 
-	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/option"
 )
 
 var (
@@ -14,26 +13,24 @@ var (
 	queueForm     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// faults gathers what is wrong, each a [*weir.OptionError].
-type faults []error
+// An OptionError is a fault in an options struct.
+type OptionError = option.Error
 
-func (f *faults) that(ok bool, field string, value any, bound string) {
-	if !ok {
-		*f = append(*f, &weir.OptionError{Field: field, Value: value, Bound: bound})
-	}
-}
+type faults struct{ option.Faults }
+
+func newFaults() *faults { return &faults{option.Faults{Package: "jobs"}} }
 
 func (f *faults) between(field string, d, least, most time.Duration) {
-	f.that(least <= d && d <= most, field, d, fmt.Sprintf("from %v to %v", least, most))
+	f.Check(least <= d && d <= most, field, d, fmt.Sprintf("from %v to %v", least, most))
 }
 
 func (o StoreOptions) withDefaults() StoreOptions {
 	orDefault(&o.Namespace, DefaultNamespace)
 	orDefault(&o.Replicas, 1)
 	if o.Durability == 0 {
-		o.Durability = Process
+		o.Durability = DurabilityProcess
 		if o.Replicas > 1 {
-			o.Durability = Majority
+			o.Durability = DurabilityMajority
 		}
 	}
 	orDefault(&o.MaxBytes, DefaultMaxBytes)
@@ -42,14 +39,14 @@ func (o StoreOptions) withDefaults() StoreOptions {
 }
 
 func (o StoreOptions) validate() error {
-	var f faults
-	f.that(namespaceForm.MatchString(o.Namespace), "StoreOptions.Namespace", o.Namespace, "1 to 32 letters, digits, - and _")
-	f.that(o.Replicas == 1 || o.Replicas == 3 || o.Replicas == 5, "StoreOptions.Replicas", o.Replicas, "1, 3 or 5")
-	f.that(o.Durability <= Majority, "StoreOptions.Durability", o.Durability, "Process, Disk or Majority")
-	f.that(o.Durability != Majority || o.Replicas > 1, "StoreOptions.Durability", o.Durability, "Process or Disk with one replica")
-	f.that(o.MaxBytes >= 1<<20, "StoreOptions.MaxBytes", o.MaxBytes, "at least 1 MiB")
+	f := newFaults()
+	f.Check(namespaceForm.MatchString(o.Namespace), "StoreOptions.Namespace", o.Namespace, "1 to 32 letters, digits, - and _")
+	f.Check(o.Replicas == 1 || o.Replicas == 3 || o.Replicas == 5, "StoreOptions.Replicas", o.Replicas, "1, 3 or 5")
+	f.Check(o.Durability <= DurabilityMajority, "StoreOptions.Durability", o.Durability, "DurabilityProcess, DurabilityDisk or DurabilityMajority")
+	f.Check(o.Durability != DurabilityMajority || o.Replicas > 1, "StoreOptions.Durability", o.Durability, "DurabilityProcess or DurabilityDisk with one replica")
+	f.Check(o.MaxBytes >= 1<<20, "StoreOptions.MaxBytes", o.MaxBytes, "at least 1 MiB")
 	f.between("StoreOptions.Timeout", o.Timeout, 10*time.Millisecond, time.Minute)
-	return errors.Join(f...)
+	return f.Err()
 }
 
 func (o QueueOptions) withDefaults() QueueOptions {
@@ -69,22 +66,22 @@ func (o QueueOptions) withDefaults() QueueOptions {
 }
 
 func (o QueueOptions) validate(name string) error {
-	var f faults
-	f.that(queueForm.MatchString(name), "queue", name, "1 to 64 letters, digits, - and _")
+	f := newFaults()
+	f.Check(queueForm.MatchString(name), "queue", name, "1 to 64 letters, digits, - and _")
 	f.between("QueueOptions.Lease", o.Lease, 100*time.Millisecond, time.Hour)
-	f.that(1 <= o.MaxAttempts && o.MaxAttempts <= MaxAttempts, "QueueOptions.MaxAttempts", o.MaxAttempts, fmt.Sprintf("from 1 to %d", MaxAttempts))
-	f.that(1 <= o.MaxCrashes && o.MaxCrashes <= max(o.MaxAttempts, 1), "QueueOptions.MaxCrashes", o.MaxCrashes, fmt.Sprintf("from 1 to MaxAttempts (%d)", o.MaxAttempts))
+	f.Check(1 <= o.MaxAttempts && o.MaxAttempts <= MaxAttempts, "QueueOptions.MaxAttempts", o.MaxAttempts, fmt.Sprintf("from 1 to %d", MaxAttempts))
+	f.Check(1 <= o.MaxCrashes && o.MaxCrashes <= max(o.MaxAttempts, 1), "QueueOptions.MaxCrashes", o.MaxCrashes, fmt.Sprintf("from 1 to MaxAttempts (%d)", o.MaxAttempts))
 	f.between("QueueOptions.RetryInitial", o.RetryInitial, time.Millisecond, MaxDelay)
 	f.between("QueueOptions.RetryMax", o.RetryMax, o.RetryInitial, MaxDelay)
 	if o.ResultTTL != None {
 		f.between("QueueOptions.ResultTTL", o.ResultTTL, time.Second, MaxKeep)
 	}
 	f.between("QueueOptions.DeadTTL", o.DeadTTL, time.Second, MaxKeep)
-	f.that(o.MaxQueued >= 1, "QueueOptions.MaxQueued", o.MaxQueued, "at least 1")
-	f.that(1 <= o.MaxInput && o.MaxInput <= MaxPayload, "QueueOptions.MaxInput", o.MaxInput, fmt.Sprintf("from 1 to %d", MaxPayload))
-	f.that(1 <= o.MaxResult && o.MaxResult <= MaxPayload, "QueueOptions.MaxResult", o.MaxResult, fmt.Sprintf("from 1 to %d", MaxPayload))
-	f.that(o.Version >= 0, "QueueOptions.Version", o.Version, "0 or more")
-	return errors.Join(f...)
+	f.Check(o.MaxQueued >= 1, "QueueOptions.MaxQueued", o.MaxQueued, "at least 1")
+	f.Check(1 <= o.MaxInput && o.MaxInput <= MaxPayload, "QueueOptions.MaxInput", o.MaxInput, fmt.Sprintf("from 1 to %d", MaxPayload))
+	f.Check(1 <= o.MaxResult && o.MaxResult <= MaxPayload, "QueueOptions.MaxResult", o.MaxResult, fmt.Sprintf("from 1 to %d", MaxPayload))
+	f.Check(o.Version >= 0, "QueueOptions.Version", o.Version, "0 or more")
+	return f.Err()
 }
 
 // validate is quick where nothing is wrong, as it is called for each job.
@@ -93,22 +90,22 @@ func (o *SubmitOptions) validate() error {
 		0 <= o.Delay && o.Delay <= MaxDelay && (o.Deadline == 0 || o.Deadline > o.Delay) {
 		return nil
 	}
-	var f faults
+	f := newFaults()
 	for _, s := range [...]struct{ field, value string }{
 		{"Key", o.Key}, {"Serial", o.Serial}, {"Fingerprint", o.Fingerprint}, {"Owner", o.Owner},
 	} {
-		f.that(len(s.value) <= MaxKey, "SubmitOptions."+s.field, fmt.Sprintf("%d bytes long", len(s.value)), fmt.Sprintf("at most %d", MaxKey))
+		f.Check(len(s.value) <= MaxKey, "SubmitOptions."+s.field, fmt.Sprintf("%d bytes long", len(s.value)), fmt.Sprintf("at most %d", MaxKey))
 	}
 	f.between("SubmitOptions.Delay", o.Delay, 0, MaxDelay)
-	f.that(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
-	return errors.Join(f...)
+	f.Check(o.Deadline == 0 || o.Deadline > o.Delay, "SubmitOptions.Deadline", o.Deadline, fmt.Sprintf("0 (none), or above Delay (%v)", o.Delay))
+	return f.Err()
 }
 
 func (o WorkerOptions) validate() error {
-	var f faults
-	f.that(1 <= o.Concurrency && o.Concurrency <= 4096, "WorkerOptions.Concurrency", o.Concurrency, "from 1 to 4096")
-	f.that(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
-	return errors.Join(f...)
+	f := newFaults()
+	f.Check(1 <= o.Concurrency && o.Concurrency <= 4096, "WorkerOptions.Concurrency", o.Concurrency, "from 1 to 4096")
+	f.Check(len(o.Name) <= MaxKey, "WorkerOptions.Name", fmt.Sprintf("%d bytes long", len(o.Name)), fmt.Sprintf("at most %d", MaxKey))
+	return f.Err()
 }
 
 func orDefault[T comparable](v *T, def T) {

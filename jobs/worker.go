@@ -20,7 +20,7 @@ import (
 // carrying the job's ID, or its Fence, which is higher for each later attempt,
 // so that the target refuses what comes late.
 //
-// It must respect ctx, which ends when the job is cancelled (ErrCancelled), when
+// It must respect ctx, which ends when the job is canceled (ErrCanceled), when
 // another attempt may have begun (ErrLeaseLost), after AttemptTimeout
 // (ErrTimeout), and when the Worker has no time left (ErrStopping); context.Cause
 // tells. A panic is an error, which is retried like others.
@@ -93,7 +93,7 @@ func (q *Queue[In, Out]) Work(h Handler[In, Out], o WorkerOptions) (*Worker, err
 	}
 	w.stopping, w.stop = context.WithCancel(context.Background())
 	w.hurry, w.end = context.WithCancelCause(context.Background())
-	if w.unhear, err = q.store.journal.Cancelled(q.name, w.cancelled); err != nil {
+	if w.unhear, err = q.store.journal.Canceled(q.name, w.canceled); err != nil {
 		return nil, fmt.Errorf("jobs: queue %q: %w", q.name, outward(ctx, err))
 	}
 	for range o.Concurrency {
@@ -187,7 +187,7 @@ func (w *Worker) fetch(n int) {
 		err = batch.Error()
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
-		w.tell(Event{Kind: Trouble, Err: err})
+		w.tell(Event{Kind: EventTrouble, Err: err})
 		select {
 		case <-w.stopping.Done():
 		case <-time.After(afterTrouble):
@@ -254,8 +254,8 @@ func (w *Worker) Stop(ctx context.Context) error {
 	return err
 }
 
-// cancelled ends the attempt of a job, if there is one here.
-func (w *Worker) cancelled(id string) {
+// canceled ends the attempt of a job, if there is one here.
+func (w *Worker) canceled(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.attempts[id]; a != nil {
@@ -326,24 +326,24 @@ func (w *Worker) tell(e Event) {
 	e.Queue = w.queue.name
 	w.mu.Lock()
 	switch e.Kind {
-	case Started:
+	case EventStarted:
 		w.stats.Started++
-	case Succeeded:
+	case EventSucceeded:
 		w.stats.Succeeded++
-	case Retried:
+	case EventRetried:
 		w.stats.Retried++
-	case Ended:
+	case EventEnded:
 		w.stats.Ended++
-		if e.State == Dead {
+		if e.State == StateDead {
 			w.stats.Dead++
 		} else {
 			w.stats.Failed++
 		}
-	case HandedBack:
+	case EventHandedBack:
 		w.stats.HandedBack++
-	case Dropped:
+	case EventDropped:
 		w.stats.Dropped++
-	case Trouble:
+	case EventTrouble:
 		w.stats.Trouble++
 	}
 	w.mu.Unlock()

@@ -69,7 +69,15 @@ func (a *Adaptive) Name() string { return a.pool.name }
 // Background caller leaves a tenth of it free, rounded down, and at least 1,
 // unless the limit is 1. In a dry run Acquire refuses nobody, and returns an
 // error only if ctx is done.
-func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.acquire(ctx) }
+func (a *Adaptive) Acquire(ctx context.Context) (Permit, error) { return a.pool.acquire(ctx, 1) }
+
+// AcquireN is [Concurrency.AcquireN], with Max in place of Limit. While the limit
+// is below n, the call is admitted once no other runs. To the measurement it is
+// n calls of that length.
+func (a *Adaptive) AcquireN(ctx context.Context, n int) (Permit, error) {
+	mustBePositive(n)
+	return a.pool.acquire(ctx, n)
+}
 
 // TryAcquire is Acquire for a Normal caller that does not wait: it refuses with
 // QueueFull where Acquire would queue. In a dry run it refuses nobody.

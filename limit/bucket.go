@@ -33,7 +33,7 @@ func newBucket(perSecond float64, burst int) bucket {
 		lim:       rate.NewLimiter(rate.Limit(perSecond), burst),
 		perSecond: perSecond,
 		burst:     burst,
-		tolerance: 1e-13 * float64(burst),
+		tolerance: tolerance(burst),
 	}
 }
 
@@ -47,26 +47,44 @@ func (b *bucket) tokens(t time.Time) float64 {
 	return b.lim.TokensAt(t)
 }
 
-// take takes a token at t if need of them are there, and returns its number.
-func (b *bucket) take(t time.Time, need int) (token uint64, ok bool) {
+// change is for another rate and size from t on. What is in the bucket stays, as
+// far as it has room. One that was unlimited is full.
+func (b *bucket) change(t time.Time, perSecond float64, burst int) {
+	if b.unlimited() || math.IsInf(perSecond, 1) {
+		b.lim = rate.NewLimiter(rate.Limit(perSecond), burst)
+		b.spilt = b.taken // what was taken while there was no limit does not come back
+	} else {
+		b.lim.SetLimitAt(t, rate.Limit(perSecond))
+		b.lim.SetBurstAt(t, burst)
+	}
+	b.perSecond, b.burst, b.tolerance = perSecond, burst, tolerance(burst)
+}
+
+func tolerance(burst int) float64 { return 1e-13 * float64(burst) }
+
+// take takes n tokens at t if n and spare of them are there, and returns the
+// number of the last.
+func (b *bucket) take(t time.Time, n, spare int) (token uint64, ok bool) {
 	have := b.tokens(t)
-	if have < float64(need)-b.tolerance {
+	if have < float64(n+spare)-b.tolerance {
 		return 0, false
 	}
 	if have >= float64(b.burst) {
 		b.spilt = b.taken
 	}
-	return b.book(t), true
+	return b.book(t, n), true
 }
 
-// book takes a token at t, there or not, and returns its number.
-func (b *bucket) book(t time.Time) (token uint64) {
+// book takes n tokens at t, there or not, and returns the number of the last.
+func (b *bucket) book(t time.Time, n int) (token uint64) {
 	if !b.unlimited() {
-		b.lim.ReserveN(t, 1)
+		b.lim.ReserveN(t, n)
 	}
-	b.taken++
-	word, bit := b.place(b.taken)
-	*word &^= bit
+	b.taken += uint64(n)
+	for i := range uint64(min(n, maxBack)) {
+		word, bit := b.place(b.taken - i)
+		*word &^= bit
+	}
 	return b.taken
 }
 

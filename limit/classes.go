@@ -49,8 +49,8 @@ func (q *classes) move(w *waiter, class int) {
 	q.of[class].insert(w, func(v *waiter) bool { return v.since[class] < w.since[class] })
 }
 
-// pop takes off the waiter whose turn it is, nil if there is none.
-func (q *classes) pop(newestFirst bool) *waiter {
+// next returns the waiter whose turn it is, nil if there is none.
+func (q *classes) next(newestFirst bool) *waiter {
 	for i := classCount - 1; i >= 0; i-- {
 		c := &q.of[i]
 		w := c.head
@@ -58,7 +58,6 @@ func (q *classes) pop(newestFirst bool) *waiter {
 			w = c.tail
 		}
 		if w != nil {
-			q.remove(w)
 			return w
 		}
 	}
@@ -74,25 +73,28 @@ func (q *classes) remove(w *waiter) bool {
 	return true
 }
 
-// ahead returns how many would be served before a newcomer of class.
+// units returns how many units all who wait want, together.
+func (q *classes) units() int { return q.ahead(0, false) }
+
+// ahead returns how many units would be served before a newcomer of class.
 func (q *classes) ahead(class int, newestFirst bool) int {
 	n := 0
 	for i := class + 1; i < classCount; i++ {
-		n += q.of[i].n
+		n += q.of[i].units
 	}
 	if !newestFirst {
-		n += q.of[class].n
+		n += q.of[class].units
 	}
 	return n
 }
 
-// before returns how many are to be served before w, which is in the queue, if
-// nobody else comes. It walks through those of w's class.
+// before returns how many units are to be served before w, which is in the queue,
+// if nobody else comes. It walks through those of w's class.
 func (q *classes) before(w *waiter, newestFirst bool) int {
 	n := q.ahead(w.class, true)
 	if newestFirst {
 		for v := w.next; v != nil; v = v.next {
-			n++
+			n += v.units
 		}
 		return n
 	}

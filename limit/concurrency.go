@@ -62,7 +62,16 @@ func (c *Concurrency) Name() string { return c.pool.name }
 // was free or was handed over at the same instant; the next in the queue has
 // it then. The deadline, the [Priority] and the [Place] of ctx are read when
 // Acquire is called, and not again while it waits.
-func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) { return c.pool.acquire(ctx) }
+func (c *Concurrency) Acquire(ctx context.Context) (Permit, error) { return c.pool.acquire(ctx, 1) }
+
+// AcquireN is Acquire for a call that counts as n: its Permit stands for n
+// units, of which there are Limit. A caller keeps its turn until all n are
+// free, and nobody passes it, so calls of one unit cannot starve it. It is refused
+// with TooMany if n is above Limit. It panics if n is below 1.
+func (c *Concurrency) AcquireN(ctx context.Context, n int) (Permit, error) {
+	mustBePositive(n)
+	return c.pool.acquire(ctx, n)
+}
 
 // TryAcquire is Acquire for a Normal caller that does not wait: it refuses with
 // QueueFull where Acquire would queue.

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -20,6 +21,8 @@ import (
 type concurrencyModel struct {
 	o        limit.ConcurrencyOptions // with plain numbers; MaxWait 0 means none
 	tenth    bool                     // Reserve is a tenth of Limit
+	most     int                      // units that may be asked for; 0: Limit
+	at       time.Time                // the instant that is looked at
 	callers  []*caller
 	queue    []*caller // in order of arrival in their class
 	standing time.Time // since when there is a queue
@@ -31,9 +34,40 @@ type concurrencyModel struct {
 }
 
 func (m *concurrencyModel) admit(c *caller) {
-	c.want, c.granted, m.moved = in, time.Now(), time.Now()
-	m.inUse++
+	c.want, c.granted, m.moved = in, m.at, m.at
+	m.inUse += c.units
 	m.want.Admitted++
+}
+
+// fits reports whether n units can be given out and leave spare.
+func (m *concurrencyModel) fits(n, spare int) bool {
+	return m.inUse+n+spare <= m.o.Limit || m.inUse == 0 && n > m.o.Limit
+}
+
+// letIn admits those whose turn it is, up to the first that does not fit.
+func (m *concurrencyModel) letIn() {
+	for len(m.queue) > 0 {
+		next := m.order(m.queue)[0]
+		if !m.fits(next.units, 0) {
+			return
+		}
+		m.drop(next)
+		m.admit(next)
+		m.want.Waited++
+	}
+}
+
+// ahead returns how many units are served before the last of c, of those in
+// order, and all of them for nil.
+func ahead(order []*caller, c *caller) int {
+	n := 0
+	for _, o := range order {
+		n += o.units
+		if o == c {
+			return n - 1
+		}
+	}
+	return n
 }
 
 // overloaded reports whether the newest are served first.
@@ -42,7 +76,7 @@ func (m *concurrencyModel) overloaded() bool {
 	if after == 0 {
 		after = max(100*time.Millisecond, time.Duration(math.Ceil(2*m.held)))
 	}
-	return len(m.queue) > 0 && after > 0 && time.Since(m.standing) > after
+	return len(m.queue) > 0 && after > 0 && m.at.Sub(m.standing) > after
 }
 
 // order returns queue in the order in which they are to be served.
@@ -60,7 +94,7 @@ func (m *concurrencyModel) order(queue []*caller) []*caller {
 func (m *concurrencyModel) wait(ahead int) time.Duration {
 	ahead += max(0, m.inUse-m.o.Limit) // after a shrink
 	interval := m.held / float64(m.o.Limit)
-	quiet := float64(time.Since(m.moved))
+	quiet := float64(m.at.Sub(m.moved))
 	first := max(0, interval-quiet)
 	switch {
 	case m.count == 0:
@@ -80,29 +114,38 @@ func (m *concurrencyModel) arrive(c *caller, class limit.Priority, try bool) {
 			m.o.Reserve = 0
 		}
 	}
-	free := m.o.Limit - m.inUse
+	most, spare := cmp.Or(m.most, m.o.Limit), 0
+	if class == limit.Background {
+		spare = m.o.Reserve
+	}
 	with := append(slices.Clone(m.queue), c)
 	order := m.order(with)
 	last := order[len(order)-1]
-	full := len(m.queue) >= m.o.Queue || m.o.MaxWait > 0 && m.wait(len(m.queue)) > m.o.MaxWait
+	full := len(m.queue) >= m.o.Queue || m.o.MaxWait > 0 && m.wait(ahead(m.queue, nil)) > m.o.MaxWait
 	switch {
-	case class == limit.Background && (len(m.queue) > 0 || free <= m.o.Reserve):
-		m.refuse(c, limit.NoSpare)
-	case len(m.queue) == 0 && free > 0:
+	case c.units > most:
+		m.refuse(c, limit.TooMany)
+	case len(m.queue) == 0 && m.fits(c.units, spare):
 		m.admit(c)
+	case class == limit.Background:
+		m.refuse(c, limit.NoSpare)
 	case try || full && last == c:
 		m.refuse(c, limit.QueueFull)
-	case !c.deadline.IsZero() && m.wait(slices.Index(order, c)) >= c.deadline.Sub(c.arrived):
+	case !c.deadline.IsZero() && m.wait(ahead(order, c)) >= c.deadline.Sub(c.arrived):
 		m.refuse(c, limit.WaitTooLong)
 	default:
 		if len(m.queue) == 0 {
-			m.standing = time.Now()
+			m.standing = m.at
 		}
 		m.queue = with
+		if m.o.MaxWait > 0 {
+			c.until = c.arrived.Add(m.o.MaxWait)
+		}
 		if full {
 			m.drop(last)
 			m.refuse(last, limit.Displaced)
 		}
+		m.letIn()
 	}
 }
 
@@ -120,6 +163,7 @@ func (m *concurrencyModel) leave(c *caller) {
 	m.drop(c)
 	c.want = gone
 	m.want.Left++
+	m.letIn()
 }
 
 // joined is a caller of that class, with left to go, that joins c, which waits.
@@ -131,44 +175,98 @@ func (m *concurrencyModel) joined(c *caller, left time.Duration, class limit.Pri
 		queue = slices.DeleteFunc(queue, func(q *caller) bool { return q == c })
 		queue, c.class = append(queue, c), class
 	}
-	if left > 0 && m.wait(slices.Index(m.order(queue), c)) >= left {
+	if left > 0 && m.wait(ahead(m.order(queue), c)) >= left {
 		c.class = was
 		m.want.Refused[limit.WaitTooLong]++
 		return false
 	}
 	m.queue = queue
+	if up {
+		m.letIn()
+	}
 	return true
 }
 
 func (m *concurrencyModel) release(c *caller, o limit.Outcome) {
 	c.want = out
-	m.inUse--
+	m.inUse -= c.units
 	if o != limit.Unused {
 		m.count = min(m.count+1, 16)
-		m.held += (float64(time.Since(c.granted)) - m.held) / float64(m.count)
+		m.held += (float64(m.at.Sub(c.granted)) - m.held) / float64(m.count)
 	}
-	for len(m.queue) > 0 && m.inUse < m.o.Limit {
-		next := m.order(m.queue)[0]
-		m.drop(next)
-		m.admit(next)
-		m.want.Waited++
-	}
+	m.letIn()
 }
 
-// pass lets those leave whose time is over.
+// end returns when c is in the queue no longer, and whether it leaves then or is
+// refused. Without an end it is far away.
+func (c *caller) end() (at time.Time, leaves bool) {
+	switch {
+	case !c.deadline.IsZero() && (c.until.IsZero() || !c.until.Before(c.deadline)):
+		return c.deadline, true
+	case c.until.IsZero():
+		return time.Now().AddDate(1, 0, 0), false
+	}
+	return c.until, false
+}
+
+// pass lets those go whose time is over, one after another: with each that goes
+// others may come in.
 func (m *concurrencyModel) pass() {
 	now := time.Now()
-	for _, c := range slices.Clone(m.queue) {
-		timeout := c.arrived.Add(m.o.MaxWait)
-		timesOut := m.o.MaxWait > 0 && !timeout.After(now)
-		switch {
-		case !c.deadline.IsZero() && !c.deadline.After(now) && !(timesOut && timeout.Before(c.deadline)):
-			m.leave(c)
-		case timesOut:
-			m.drop(c)
-			m.refuse(c, limit.QueueTimeout)
+	for len(m.queue) > 0 {
+		first := slices.MinFunc(m.queue, func(a, b *caller) int {
+			x, _ := a.end()
+			y, _ := b.end()
+			return x.Compare(y)
+		})
+		at, leaves := first.end()
+		if at.After(now) {
+			break
+		}
+		m.at = at
+		if leaves {
+			m.leave(first)
+		} else {
+			m.drop(first)
+			m.refuse(first, limit.QueueTimeout)
+			m.letIn()
 		}
 	}
+	m.at = now
+}
+
+// update changes the options of l and m.
+func (m *concurrencyModel) update(t *testing.T, l queued, s *script) {
+	o := m.o
+	o.Limit, o.Queue, o.Reserve = 1+s.next(5), 1+s.next(4), 0
+	o.MaxWait = time.Duration(s.next(3)) * time.Second
+	o.OverloadAfter = []time.Duration{0, -1, 1, time.Second}[s.next(4)]
+	m.o = o
+	if o.MaxWait == 0 {
+		o.MaxWait = -1
+	}
+	var err error
+	switch l := l.(type) {
+	case *limit.Concurrency:
+		err = l.Update(o)
+		if m.o.Limit > 1 {
+			m.o.Reserve = 1
+		}
+	case *limit.Adaptive:
+		m.most = 5 + s.next(10)
+		err = l.Update(limit.AdaptiveOptions{Max: m.most, Queue: o.Queue, MaxWait: o.MaxWait, OverloadAfter: o.OverloadAfter})
+		m.o.Limit = l.Limit()
+	}
+	if err != nil {
+		t.Fatalf("Update = %v", err)
+	}
+	for _, c := range slices.Clone(m.queue) {
+		if c.units > cmp.Or(m.most, m.o.Limit) {
+			m.drop(c)
+			m.refuse(c, limit.TooMany)
+		}
+	}
+	m.letIn()
 }
 
 // check compares l with m: its counters, and what the places of its callers say.
@@ -179,27 +277,27 @@ func (m *concurrencyModel) check(t *testing.T, step int, l queued) {
 	want.Limit, want.InUse, want.Queued, want.Overloaded = m.o.Limit, m.inUse, len(m.queue), m.overloaded()
 	want.Held = time.Duration(math.Ceil(m.held))
 	if m.inUse >= m.o.Limit {
-		want.Wait = m.wait(len(m.queue))
+		want.Wait = m.wait(ahead(m.queue, nil))
 	}
 	if got := statsOf(l); got != want {
 		t.Fatalf("step %d: Stats = %+v; want %+v", step, got, want)
 	}
 	order := m.order(m.queue)
 	for i, c := range m.callers {
-		ahead := slices.Index(order, c)
+		waits := slices.Contains(order, c)
 		wait := time.Duration(0)
-		if ahead >= 0 {
-			wait = m.wait(ahead)
+		if waits {
+			wait = m.wait(ahead(order, c))
 		}
-		if got, queued := c.place.Wait(); got != wait || queued != (ahead >= 0) {
-			t.Fatalf("step %d, caller %d: Wait = %v, %t; want %v, %t", step, i, got, queued, wait, ahead >= 0)
+		if got, queued := c.place.Wait(); got != wait || queued != waits {
+			t.Fatalf("step %d, caller %d: Wait = %v, %t; want %v, %t", step, i, got, queued, wait, waits)
 		}
 	}
 }
 
 // newHistory makes a limiter and its model.
 func newHistory(t *testing.T, s *script) (queued, *concurrencyModel) {
-	m := &concurrencyModel{moved: time.Now(), o: limit.ConcurrencyOptions{
+	m := &concurrencyModel{moved: time.Now(), at: time.Now(), o: limit.ConcurrencyOptions{
 		Limit: 1 + s.next(4), Queue: 1 + s.next(4), MaxWait: time.Duration(s.next(3)) * time.Second,
 		OverloadAfter: []time.Duration{0, -1, 1, time.Second}[s.next(4)],
 	}}
@@ -213,7 +311,7 @@ func newHistory(t *testing.T, s *script) (queued, *concurrencyModel) {
 		}
 		return newConcurrency(t, o), m
 	}
-	m.tenth = true
+	m.tenth, m.most = true, 30
 	return newAdaptive(t, limit.AdaptiveOptions{
 		Initial: o.Limit, Max: 30, Queue: o.Queue, MaxWait: o.MaxWait, OverloadAfter: o.OverloadAfter,
 	}), m
@@ -235,18 +333,23 @@ func concurrencyHistory(t *testing.T, s script) {
 	}
 }
 
+// unitsOf is weighted, too.
+var unitsOf = []int{1, 1, 1, 2, 3, 4}
+
 // classesOf is weighted: most callers are Normal.
 var classesOf = []limit.Priority{limit.Normal, limit.Normal, limit.Low, limit.High, limit.Background}
 
 func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
-	switch s.next(11) {
+	switch s.next(12) {
 	case 0, 1, 2:
+		time.Sleep(time.Nanosecond) // no two come, and so none leave, at the same instant
+		m.pass()
 		class := classesOf[s.next(len(classesOf))]
 		d := time.Duration(0)
 		if s.next(2) > 0 {
 			d = s.span()
 		}
-		m.arrive(join(t, l, of(t, class), d), class, false)
+		m.arrive(join(t, l, of(t, class), d, unitsOf[s.next(len(unitsOf))]), class, false)
 	case 3:
 		m.arrive(tried(l.TryAcquire()), limit.Normal, true)
 	case 4:
@@ -277,6 +380,8 @@ func concurrencyStep(t *testing.T, l queued, m *concurrencyModel, s *script) {
 	case 9:
 		time.Sleep(s.span())
 		m.pass()
+	case 11:
+		m.update(t, l, s)
 	case 10:
 		if a, ok := l.(*limit.Adaptive); ok {
 			a.SetLimit(1 + s.next(5))
@@ -298,15 +403,17 @@ func concurrencyRelease(l queued, m *concurrencyModel, s *script) {
 	}
 	o := limit.Outcome(s.next(4))
 	order := m.order(m.queue)
-	n := min(len(order), s.next(3))
-	if _, ok := l.(*limit.Adaptive); ok {
-		// Had they all gone, it would be open whether a permit was out for no
-		// time at all, and that shows in Wait when the limit shrinks.
-		n = min(n, max(0, len(order)-1))
+	// Had they all gone, it would be open whether a permit was out for no time at
+	// all, and that shows in Wait when the limit shrinks.
+	n := min(s.next(3), max(0, len(order)-1))
+	if slices.ContainsFunc(order, func(w *caller) bool { return w.units > 1 }) {
+		n = 0 // nor who
 	}
 	for _, w := range order[:n] {
 		w.call.cancel(errGone)
-		m.leave(w)
+		m.drop(w)
+		w.want = gone
+		m.want.Left++
 	}
 	release(l, m, p, o)
 }

@@ -95,5 +95,11 @@ it.
 
 A limiter has no goroutine and nothing to close. A RateLimiter has one timer
 while, and only while, somebody waits for a token.
+
+# Changes while it runs
+
+Update changes rate, burst, limit and queue of a limiter that is in use. Nothing
+is revoked: permits stay out, and callers that wait keep their turn. AcquireN
+takes several units at once, for a call that costs as much as several.
 */
 package limit

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/weir-go/weir/option"
 )
 
 // ErrLimited is the sentinel of all refusals: errors.Is(err, ErrLimited) holds
@@ -63,6 +65,9 @@ const (
 	Displaced
 	// NoSpare: the caller is Background, and what is left is kept for others.
 	NoSpare
+	// TooMany: AcquireN asks for more units than there ever are, by Limit, Max or
+	// Burst. Another try does not help, whatever RetryAfter says.
+	TooMany
 
 	reasonEnd // one past the last
 )
@@ -80,6 +85,7 @@ var reasonNames = [reasonEnd]string{
 	WaitTooLong:  "wait outlasts the deadline",
 	Displaced:    "displaced in the queue",
 	NoSpare:      "nothing to spare for background work",
+	TooMany:      "more units than the limit",
 }
 
 // name returns names[i], or what(i) where there is none.
@@ -93,13 +99,4 @@ func name(names []string, what string, i int) string {
 // An OptionError is a fault in an options struct. NewRateLimiter,
 // NewConcurrency and NewAdaptive return all faults at once, joined; errors.As
 // finds the first.
-type OptionError struct {
-	Field string // with the name of the struct: "RateOptions.Burst"
-	Value any
-	Bound string // what the value must be, as in "at least 1"
-}
-
-// Error names the field, the value and the bound.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("limit: %s is %v, must be %s", e.Field, e.Value, e.Bound)
-}
+type OptionError = option.Error

@@ -44,6 +44,7 @@ func newAdaptive(t testing.TB, o limit.AdaptiveOptions) *limit.Adaptive {
 // A queued is a Limiter with a queue of classes.
 type queued interface {
 	limit.Limiter
+	acquirer
 	TryAcquire() (limit.Permit, error)
 	Check(testing.TB)
 }

@@ -55,6 +55,8 @@ type caller struct {
 	call  *call
 	place limit.Place
 	class limit.Priority // of those who wait, the highest
+	units int
+	until time.Time // in the queue; zero: for ever
 
 	want     fate
 	reason   limit.Reason // with no
@@ -63,24 +65,37 @@ type caller struct {
 	granted  time.Time // with in
 }
 
-// join makes a caller that acquires from l with deadline d from now, none if
-// d is 0.
-func join(t *testing.T, l limit.Limiter, ctx context.Context, d time.Duration) *caller {
+// An acquirer is a limiter of which several units can be had.
+type acquirer interface {
+	AcquireN(ctx context.Context, n int) (limit.Permit, error)
+}
+
+// units is a Limiter that acquires so many.
+type units struct {
+	acquirer
+	n int
+}
+
+func (u units) Acquire(ctx context.Context) (limit.Permit, error) { return u.AcquireN(ctx, u.n) }
+
+// join makes a caller that acquires n units from l with deadline d from now, none
+// if d is 0.
+func join(t *testing.T, l acquirer, ctx context.Context, d time.Duration, n int) *caller {
 	now := time.Now()
-	c := &caller{arrived: now}
+	c := &caller{arrived: now, units: n}
 	if d > 0 {
 		c.deadline = now.Add(d)
 		bounded, cancel := context.WithTimeout(ctx, d)
 		t.Cleanup(cancel)
 		ctx = bounded
 	}
-	c.call = start(l, limit.ContextWithPlace(ctx, &c.place))
+	c.call = start(units{l, n}, limit.ContextWithPlace(ctx, &c.place))
 	return c
 }
 
 // tried makes a caller out of the result of TryAcquire.
 func tried(p limit.Permit, err error) *caller {
-	c := &caller{arrived: time.Now(), call: &call{permit: p, err: err}}
+	c := &caller{arrived: time.Now(), units: 1, call: &call{permit: p, err: err}}
 	c.call.back.Store(true)
 	return c
 }

@@ -2,9 +2,10 @@ package limit
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/option"
 )
 
 // Defaults of the options.
@@ -61,11 +62,11 @@ type ConcurrencyOptions struct {
 }
 
 func (o ConcurrencyOptions) validate() error {
-	var f faults
-	f.check(o.Limit >= 1, "ConcurrencyOptions.Limit", o.Limit, "at least 1")
-	f.check(o.Limit <= maxLimit, "ConcurrencyOptions.Limit", o.Limit, "at most 2147483647")
-	f.check(o.Reserve <= 0 || o.Reserve < o.Limit, "ConcurrencyOptions.Reserve", o.Reserve, "below Limit")
-	return errors.Join(f...)
+	f := option.Faults{Package: "limit"}
+	f.Check(o.Limit >= 1, "ConcurrencyOptions.Limit", o.Limit, "at least 1")
+	f.Check(o.Limit <= maxLimit, "ConcurrencyOptions.Limit", o.Limit, "at most 2147483647")
+	f.Check(o.Reserve <= 0 || o.Reserve < o.Limit, "ConcurrencyOptions.Reserve", o.Reserve, "below Limit")
+	return f.Err()
 }
 
 // withDefaults returns o with plain numbers in place of 0 and negative ones.
@@ -125,14 +126,14 @@ type AdaptiveOptions struct {
 }
 
 func (o AdaptiveOptions) validate() error {
-	var f faults
+	f := option.Faults{Package: "limit"}
 	d := o.withDefaults()
-	f.check(o.Min >= 0 && o.Min <= maxAdaptive, "AdaptiveOptions.Min", o.Min, "from 1 to 10000, or 0 for the default")
-	f.check(o.Max >= 0 && o.Max <= maxAdaptive, "AdaptiveOptions.Max", o.Max, "from 1 to 10000, or 0 for the default")
-	f.check(d.Min <= d.Max, "AdaptiveOptions.Min", d.Min, "at most Max")
-	f.check(o.Initial == 0 || o.Initial >= d.Min && o.Initial <= d.Max, "AdaptiveOptions.Initial", o.Initial, "from Min to Max, or 0 for the default")
-	f.check(o.Headroom <= 1, "AdaptiveOptions.Headroom", o.Headroom, "at most 1") // NaN is not
-	return errors.Join(f...)
+	f.Check(o.Min >= 0 && o.Min <= maxAdaptive, "AdaptiveOptions.Min", o.Min, "from 1 to 10000, or 0 for the default")
+	f.Check(o.Max >= 0 && o.Max <= maxAdaptive, "AdaptiveOptions.Max", o.Max, "from 1 to 10000, or 0 for the default")
+	f.Check(d.Min <= d.Max, "AdaptiveOptions.Min", d.Min, "at most Max")
+	f.Check(o.Initial == 0 || o.Initial >= d.Min && o.Initial <= d.Max, "AdaptiveOptions.Initial", o.Initial, "from Min to Max, or 0 for the default")
+	f.Check(o.Headroom <= 1, "AdaptiveOptions.Headroom", o.Headroom, "at most 1") // NaN is not
+	return f.Err()
 }
 
 // withDefaults returns o with plain numbers in place of 0 and negative ones. A
@@ -177,11 +178,11 @@ type RateOptions struct {
 }
 
 func (o RateOptions) validate() error {
-	var f faults
-	f.check(o.PerSecond > 0, "RateOptions.PerSecond", o.PerSecond, "above 0") // NaN is not
-	f.check(o.Burst >= 0, "RateOptions.Burst", o.Burst, "at least 1, or 0 for the default")
-	f.check(o.Burst <= maxBurst, "RateOptions.Burst", o.Burst, "at most 1073741824")
-	return errors.Join(f...)
+	f := option.Faults{Package: "limit"}
+	f.Check(o.PerSecond > 0, "RateOptions.PerSecond", o.PerSecond, "above 0") // NaN is not
+	f.Check(o.Burst >= 0, "RateOptions.Burst", o.Burst, "at least 1, or 0 for the default")
+	f.Check(o.Burst <= maxBurst, "RateOptions.Burst", o.Burst, "at most 1073741824")
+	return f.Err()
 }
 
 // withDefaults returns o with plain numbers in place of 0 and negative ones.
@@ -217,13 +218,4 @@ func overloadOrDefault(d time.Duration) time.Duration {
 		return forever
 	}
 	return d
-}
-
-// faults gathers what is wrong with one options struct.
-type faults []error
-
-func (f *faults) check(ok bool, field string, value any, bound string) {
-	if !ok {
-		*f = append(*f, &OptionError{Field: field, Value: value, Bound: bound})
-	}
 }

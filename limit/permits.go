@@ -13,6 +13,7 @@ type slot struct {
 	since time.Duration // when the permit was given out
 	stood time.Duration // for how long the source had stood still by then, as the tuner counts it
 
+	units  int        // that the permit counts for; 0 for a loan
 	lender uint32     // of a loan: 1 + the slot of the permit that was lent; else 0
 	from   *lend.Call // of a loan: the call that holds that permit
 	lent   bool       // a loan runs in its place
@@ -21,34 +22,37 @@ type slot struct {
 	result Outcome    // with over: what it was released with
 }
 
-// admitLocked gives out a permit to a caller that did not wait. One must be
-// free. c.mu must be held.
-func (c *pool) admitLocked(now time.Duration) Permit {
+// admitLocked gives out a permit for n units to a caller that did not wait. They
+// must be free. c.mu must be held.
+func (c *pool) admitLocked(now time.Duration, n int) Permit {
 	c.admitted++
-	return Permit{from: c, id: c.takeLocked(now)}
+	return Permit{from: c, id: c.takeLocked(now, n)}
 }
 
 // admitDryLocked is admitLocked for a caller that a dry run lets in, and that
 // would have been refused with reason, or have queued if that is none. c.mu
 // must be held.
-func (c *pool) admitDryLocked(reason Reason, now time.Duration) Permit {
+func (c *pool) admitDryLocked(reason Reason, now time.Duration, n int) Permit {
 	if reason == 0 {
 		c.wouldQ++
 	} else {
 		c.would[reason]++
 	}
-	return c.admitLocked(now)
+	return c.admitLocked(now, n)
 }
 
-// takeLocked puts a permit into a slot and returns its id: the slot in the
-// upper half, its turn in the lower. c.mu must be held.
-func (c *pool) takeLocked(now time.Duration) (id uint64) {
+// takeLocked puts a permit for n units into a slot and returns its id: the slot
+// in the upper half, its turn in the lower. To a tuner it is n calls. c.mu must
+// be held.
+func (c *pool) takeLocked(now time.Duration, n int) (id uint64) {
 	i := c.slotLocked()
-	c.slots[i].since = now
+	c.slots[i].since, c.slots[i].units = now, n
 	if c.tuner != nil {
-		c.slots[i].stood = c.tuner.began(now)
+		for range n {
+			c.slots[i].stood = c.tuner.began(now)
+		}
 	}
-	c.inUse++
+	c.inUse += n
 	c.lastOut = now
 	return c.idLocked(i)
 }
@@ -127,20 +131,36 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 	if o != Unused {
 		c.drain.observe(held)
 	}
-	c.inUse--
+	c.inUse -= s.units
 	if c.tuner != nil {
-		c.tuner.ended(now, held, s.stood, o)
+		for range s.units {
+			c.tuner.ended(now, held, s.stood, o)
+		}
 		c.limit = c.tuner.limit
 	}
 	c.letInLocked(now, g)
 }
 
-// letInLocked hands free permits to those who wait. c.mu must be held.
+// fitsLocked reports whether n units are free, with spare left. More units than
+// the limit, which has shrunk since they were asked for, fit when all others are
+// back: else their caller would wait for ever. c.mu must be held.
+func (c *pool) fitsLocked(n, spare int) bool {
+	return c.inUse+n+spare <= c.limit || c.inUse == 0 && n > c.limit
+}
+
+// letInLocked hands free permits to those who wait, in their turn: nobody passes
+// the first, who may want more units than are free. It is called when units come
+// back, and when somebody else is first. c.mu must be held.
 func (c *pool) letInLocked(now time.Duration, g *grants) {
-	for c.inUse < c.limit && c.q.n > 0 {
+	for c.q.n > 0 {
+		w := c.q.next(c.overloadedLocked(now))
+		if !c.fitsLocked(w.units, 0) {
+			return
+		}
+		c.q.remove(w)
 		c.admitted++
 		c.waited++
-		g.add(c.q.pop(c.overloadedLocked(now)), c.takeLocked(now))
+		g.add(w, c.takeLocked(now, w.units))
 	}
 }
 
@@ -148,11 +168,11 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 // those who wait now are served. c.mu must be held.
 func (c *pool) refuseLocked(r Reason, now time.Duration) time.Duration {
 	c.refused[r]++
-	return c.drain.retry(c.waitLocked(c.q.n, now))
+	return c.drain.retry(c.waitLocked(c.q.units(), now))
 }
 
-// waitLocked is how long a caller with so many ahead of it in the queue is
-// expected to wait. c.mu must be held.
+// waitLocked is how long a caller with so many units ahead of it in the queue is
+// expected to wait for one. c.mu must be held.
 func (c *pool) waitLocked(ahead int, now time.Duration) time.Duration {
 	ahead += max(0, c.inUse-c.limit) // after a shrink these must come back first
 	return c.drain.wait(ahead, c.limit, now-c.lastOut)

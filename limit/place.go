@@ -16,7 +16,7 @@ type Place struct {
 	// Atomics, not a mutex, which would have to be taken both under and around
 	// a limiter's.
 	at    atomic.Pointer[place]
-	class atomic.Int32 // what Join and Leave have said before there was a queue: see wish
+	class atomic.Int32 // what Join and Leave have said before there was a queue: see pendingClass
 	call  *lend.Call   // of the context that the Place was put into, or nil; written before Acquire
 }
 
@@ -75,7 +75,7 @@ func (p *Place) Join(deadline time.Time, class Priority) error {
 // that class, to where it would be if the others had never come. Where nothing
 // is queued yet, the class counts once Acquire has come so far.
 func (p *Place) Leave(rest Priority) {
-	p.wishFor(func(wish) wish { return wish{rest.class(), true} })
+	p.updatePending(func(pendingClass) pendingClass { return pendingClass{rest.class(), true} })
 	if at := p.at.Load(); at != nil {
 		at.in.leaveAt(at.w, rest.class())
 	}
@@ -90,39 +90,39 @@ func (p *Place) Hold(permit Permit) {
 	}
 }
 
-// A wish is what is asked for a place before there is a queue: at least a class,
+// A pendingClass is the class asked for a place before there is a queue: at least a class,
 // or, once somebody has left, exactly that class.
-type wish struct {
+type pendingClass struct {
 	class int // -1: nothing
 	exact bool
 }
 
-func wishOf(n int32) wish {
+func pendingClassOf(n int32) pendingClass {
 	if n < 0 {
-		return wish{int(-n) - 1, true}
+		return pendingClass{int(-n) - 1, true}
 	}
-	return wish{int(n) - 1, false}
+	return pendingClass{int(n) - 1, false}
 }
 
-func (w wish) number() int32 {
+func (w pendingClass) number() int32 {
 	if w.exact {
 		return -int32(w.class + 1)
 	}
 	return int32(w.class + 1)
 }
 
-// wishFor changes what is asked for.
-func (p *Place) wishFor(change func(wish) wish) {
+// updatePending changes the class asked for.
+func (p *Place) updatePending(change func(pendingClass) pendingClass) {
 	for {
 		old := p.class.Load()
-		if p.class.CompareAndSwap(old, change(wishOf(old)).number()) {
+		if p.class.CompareAndSwap(old, change(pendingClassOf(old)).number()) {
 			return
 		}
 	}
 }
 
 func (p *Place) raise(class Priority) {
-	p.wishFor(func(w wish) wish { return wish{max(w.class, class.class()), w.exact} })
+	p.updatePending(func(w pendingClass) pendingClass { return pendingClass{max(w.class, class.class()), w.exact} })
 }
 
 // set notes where the caller waits, and returns the class that it is to have, by
@@ -133,7 +133,7 @@ func (p *Place) set(in queuer, w *waiter) (class int) {
 		return w.class
 	}
 	p.at.Store(&place{in, w})
-	asked := wishOf(p.class.Load())
+	asked := pendingClassOf(p.class.Load())
 	if asked.exact {
 		return asked.class
 	}

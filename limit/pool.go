@@ -13,18 +13,19 @@ var _ queuer = (*pool)(nil)
 // Concurrency and an Adaptive have in common. In the one the number is fixed,
 // in the other a tuner moves it.
 type pool struct {
-	name      string
-	places    int           // in the queue
-	maxWait   time.Duration // forever if unbounded, 0 for a share of the tuner's base
-	overAfter time.Duration // for how long a queue may stand before it is an overload; forever for never, 0 for the default
-	reserve   int           // negative: a tenth of the limit
-	dry       bool          // let everybody in and count who would not be
-	epoch     time.Time     // what instants below are counted from
+	name  string
+	dry   bool      // let everybody in and count who would not be
+	epoch time.Time // what instants below are counted from
 
-	mu       sync.Mutex
-	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked, and nowhere else
-	inUse    int           // guarded by mu; at limit or above whenever the queue is not empty, above it once that has shrunk
-	slots    []slot        // guarded by mu; as many as were ever in use at once
+	mu        sync.Mutex
+	places    int           // guarded by mu; in the queue
+	maxWait   time.Duration // guarded by mu; forever if unbounded, 0 for a share of the tuner's base
+	overAfter time.Duration // guarded by mu; for how long a queue may stand before it is an overload; forever for never, 0 for the default
+	reserve   int           // guarded by mu; negative: a tenth of the limit
+
+	limit    int           // guarded by mu; with a tuner it changes in takeBackLocked and update, and nowhere else
+	inUse    int           // guarded by mu; units that are out; above limit once that has shrunk
+	slots    []slot        // guarded by mu; one a permit, as many as were ever out at once
 	free     []uint32      // guarded by mu; the slots that hold no permit
 	q        classes       // guarded by mu
 	standing time.Duration // guarded by mu; since when the queue is not empty, if it is not
@@ -39,29 +40,32 @@ type pool struct {
 	wouldQ   uint64   // callers of a dry run that would have queued
 }
 
-// acquire is Acquire of Concurrency and Adaptive.
-func (c *pool) acquire(ctx context.Context) (Permit, error) {
+// acquire is AcquireN of Concurrency and Adaptive.
+func (c *pool) acquire(ctx context.Context, n int) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	if p, ok := c.borrow(ctx); ok {
-		return p, nil
+	if n == 1 { // a permit for more is not lent
+		if p, ok := c.borrow(ctx); ok {
+			return p, nil
+		}
 	}
 	now := c.now()
 	c.mu.Lock()
 	// With more than the reserve free there is room for every class, and the
 	// context is not asked.
-	if c.q.n == 0 && c.limit-c.inUse > c.reserveLocked() {
-		p := c.admitLocked(now)
+	if c.q.n == 0 && c.inUse+n+c.reserveLocked() <= c.limit {
+		p := c.admitLocked(now, n)
 		c.mu.Unlock()
 		return p, nil
 	}
 	c.mu.Unlock()
-	return c.acquireSlow(ctx)
+	return c.acquireSlow(ctx, n)
 }
 
 // A request is what a caller brings to a pool that is short of permits.
 type request struct {
+	units      int
 	class      int
 	background bool
 	left       time.Duration // until its deadline
@@ -69,9 +73,9 @@ type request struct {
 }
 
 // ask reads ctx, which may be the user's code, so no lock may be held.
-func ask(ctx context.Context) request {
+func ask(ctx context.Context, n int) request {
 	p := PriorityOf(ctx)
-	r := request{class: p.class(), background: p < Low, left: forever, place: placeOf(ctx)}
+	r := request{units: n, class: p.class(), background: p < Low, left: forever, place: placeOf(ctx)}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.left = time.Until(deadline)
 	}
@@ -85,19 +89,19 @@ func ask(ctx context.Context) request {
 //     the place of somebody who is less important or would be served later.
 //  3. Wait for the first of grant, displacement, end of ctx and MaxWait.
 //  4. Settle under the lock which of them it was.
-func (c *pool) acquireSlow(ctx context.Context) (Permit, error) {
-	r := ask(ctx)
+func (c *pool) acquireSlow(ctx context.Context, n int) (Permit, error) {
+	r := ask(ctx, n)
 	now := c.now()
 
 	c.mu.Lock()
-	if spare := c.limit - c.inUse; c.q.n == 0 && (spare > c.reserveLocked() || spare > 0 && !r.background) {
-		p := c.admitLocked(now)
+	if c.roomLocked(r) {
+		p := c.admitLocked(now, n)
 		c.mu.Unlock()
 		return p, nil
 	}
 	reason, victim := c.judgeLocked(r, now)
 	if c.dry {
-		p := c.admitDryLocked(reason, now)
+		p := c.admitDryLocked(reason, now, n)
 		c.mu.Unlock()
 		return p, nil
 	}
@@ -106,13 +110,14 @@ func (c *pool) acquireSlow(ctx context.Context) (Permit, error) {
 		c.mu.Unlock()
 		return Permit{}, &Error{Limiter: c.name, Reason: reason, RetryAfter: retry}
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := &waiter{ready: make(chan struct{}), units: n}
 	g := c.joinLocked(w, r.class, victim, now)
 	c.q.move(w, r.place.set(c, w))
+	c.letInLocked(now, &g) // it may be first, and fit, where the one before it does not
 	budget := c.budgetLocked()
 	c.mu.Unlock()
 	g.wake()
-	if r.place != nil && r.place.call != nil {
+	if n == 1 && r.place != nil && r.place.call != nil {
 		r.place.call.Queue(c, w)
 		defer r.place.call.Unqueue()
 	}
@@ -127,10 +132,30 @@ func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duratio
 		c.standing = now
 	}
 	if victim != nil {
-		c.displaceLocked(victim, now, &g)
+		c.expelLocked(victim, Displaced, now, &g)
 	}
 	c.q.push(w, class)
 	return g
+}
+
+// roomLocked reports whether r is to be admitted at once. c.mu must be held.
+func (c *pool) roomLocked(r request) bool {
+	if c.q.n > 0 || c.mostLocked() < r.units {
+		return false
+	}
+	spare := 0
+	if r.background {
+		spare = c.reserveLocked()
+	}
+	return c.fitsLocked(r.units, spare)
+}
+
+// mostLocked is how many units a caller may ask for. c.mu must be held.
+func (c *pool) mostLocked() int {
+	if c.tuner != nil {
+		return c.tuner.ceiling
+	}
+	return c.limit
 }
 
 // judgeLocked decides about a caller that finds no permit free: the reason to
@@ -138,17 +163,19 @@ func (c *pool) joinLocked(w *waiter, class int, victim *waiter, now time.Duratio
 // in time, takes it in for the one who would be served last, if that is
 // somebody else: victim then has to go. c.mu must be held.
 func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim *waiter) {
+	if r.units > c.mostLocked() {
+		return TooMany, nil
+	}
 	if r.background {
 		return NoSpare, nil
 	}
 	over := c.overloadedLocked(now)
-	queued, ahead := c.q.n, c.q.ahead(r.class, over)
+	queued, work, ahead := c.q.n, c.q.units(), c.q.ahead(r.class, over)
 	if c.dry {
 		// The queue is empty: those who would stand in it are in progress.
 		queued = max(0, c.inUse-c.limit)
-		ahead = queued
+		work, ahead = queued, queued
 	}
-	work := queued
 	if c.tuner != nil && c.maxWait < forever {
 		work += c.tuner.beyond(now)
 	}
@@ -158,7 +185,7 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 		}
 	}
 	// At the very deadline a permit is of no use.
-	if c.waitLocked(ahead, now) >= r.left {
+	if c.waitLocked(ahead+r.units-1, now) >= r.left {
 		return WaitTooLong, nil
 	}
 	return 0, victim
@@ -197,10 +224,10 @@ func (c *pool) reserveLocked() int {
 	return defaultReserve(c.limit)
 }
 
-// displaceLocked takes w out of the queue for somebody else. What it is told
-// about the queue is what a newcomer would have been told. c.mu must be held.
-func (c *pool) displaceLocked(w *waiter, now time.Duration, g *grants) {
-	w.displaced, w.retry = true, c.refuseLocked(Displaced, now)
+// expelLocked takes w, which waits, out of the queue for that reason. Its
+// RetryAfter is that of a newcomer. c.mu must be held.
+func (c *pool) expelLocked(w *waiter, r Reason, now time.Duration, g *grants) {
+	w.refused, w.retry = r, c.refuseLocked(r, now)
 	c.q.remove(w)
 	g.link(w)
 }
@@ -222,7 +249,7 @@ func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration)
 	select {
 	case <-w.ready:
 		if ctx.Err() == nil {
-			return c.settle(w)
+			return c.outcome(w)
 		}
 	case <-ctx.Done():
 	case <-timeout:
@@ -234,12 +261,12 @@ func (c *pool) await(ctx context.Context, w *waiter, left, budget time.Duration)
 	return Permit{}, context.Cause(ctx)
 }
 
-// settle answers w, which was let in or displaced: that does not change any more.
-func (c *pool) settle(w *waiter) (Permit, error) {
+// outcome answers w, which was let in or expelled: that does not change any more.
+func (c *pool) outcome(w *waiter) (Permit, error) {
 	if w.granted {
 		return Permit{from: c, id: w.id}, nil
 	}
-	return Permit{}, &Error{Limiter: c.name, Reason: Displaced, RetryAfter: w.retry}
+	return Permit{}, &Error{Limiter: c.name, Reason: w.refused, RetryAfter: w.retry}
 }
 
 // leave takes w, whose context is done, out of the queue. A permit may be
@@ -263,10 +290,11 @@ func (c *pool) leave(w *waiter) {
 			c.waited--
 		}
 		c.takeBackLocked(w.id, Unused, now, &g)
-	case w.displaced:
-		c.refused[Displaced]--
+	case w.refused != 0:
+		c.refused[w.refused]--
 	default:
 		c.q.remove(w)
+		c.letInLocked(now, &g)
 	}
 	c.mu.Unlock()
 	g.wake()
@@ -277,13 +305,16 @@ func (c *pool) leave(w *waiter) {
 func (c *pool) timeOut(w *waiter) (Permit, error) {
 	now := c.now()
 	c.mu.Lock()
-	if w.granted || w.displaced {
+	if w.granted || w.refused != 0 {
 		c.mu.Unlock()
-		return c.settle(w)
+		return c.outcome(w)
 	}
 	c.q.remove(w)
 	retry := c.refuseLocked(QueueTimeout, now)
+	var g grants
+	c.letInLocked(now, &g)
 	c.mu.Unlock()
+	g.wake()
 	return Permit{}, &Error{Limiter: c.name, Reason: QueueTimeout, RetryAfter: retry}
 }
 
@@ -294,9 +325,9 @@ func (c *pool) tryAcquire() (Permit, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.q.n == 0 && c.inUse < c.limit:
-		return c.admitLocked(now), nil
+		return c.admitLocked(now, 1), nil
 	case c.dry:
-		return c.admitDryLocked(QueueFull, now), nil
+		return c.admitDryLocked(QueueFull, now, 1), nil
 	}
 	return Permit{}, &Error{Limiter: c.name, Reason: QueueFull, RetryAfter: c.refuseLocked(QueueFull, now)}
 }
@@ -309,12 +340,14 @@ func (c *pool) waitFor(w *waiter) (time.Duration, bool) {
 	if !w.queued {
 		return 0, false
 	}
-	return c.waitLocked(c.q.before(w, c.overloadedLocked(now)), now), true
+	return c.waitLocked(c.q.before(w, c.overloadedLocked(now))+w.units-1, now), true
 }
 
 // joinAt implements queuer.
 func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
 	now := c.now()
+	var g grants
+	defer func() { g.wake() }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !w.queued {
@@ -327,20 +360,25 @@ func (c *pool) joinAt(w *waiter, left time.Duration, class int) *Error {
 	} else {
 		ahead = c.q.before(w, over)
 	}
-	if c.waitLocked(ahead, now) >= left {
+	if c.waitLocked(ahead+w.units-1, now) >= left {
 		return &Error{Limiter: c.name, Reason: WaitTooLong, RetryAfter: c.refuseLocked(WaitTooLong, now)}
 	}
 	if class > w.class {
 		c.q.move(w, class)
+		c.letInLocked(now, &g)
 	}
 	return nil
 }
 
 // leaveAt implements queuer.
 func (c *pool) leaveAt(w *waiter, class int) {
+	now := c.now()
+	var g grants
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if w.queued && class < w.class {
 		c.q.move(w, class)
+		c.letInLocked(now, &g)
 	}
+	c.mu.Unlock()
+	g.wake()
 }

@@ -13,11 +13,12 @@ type waiter struct {
 
 	// Written by the limiter before ready is closed, in the same critical
 	// section in which the waiter leaves the queue.
-	granted   bool
-	id        uint64        // of the permit, with granted
-	displaced bool          // refused, for the sake of another
-	retry     time.Duration // with displaced
+	granted bool
+	id      uint64        // of the permit, with granted
+	refused Reason        // Displaced, for the sake of another, or TooMany after an Update
+	retry   time.Duration // with refused
 
+	units      int                // that it wants, 1 or more
 	class      int                // in a queue of several
 	since      [classCount]uint64 // there: its turn in each class up to its own
 	loan       bool               // granted by another caller, not by the limiter
@@ -31,7 +32,8 @@ type waiter struct {
 // The zero queue is empty and ready to use. It has no lock of its own.
 type queue struct {
 	head, tail *waiter
-	n          int
+	n          int // waiters
+	units      int // that they want, together
 }
 
 func (q *queue) push(w *waiter) {
@@ -44,6 +46,7 @@ func (q *queue) push(w *waiter) {
 	}
 	q.tail = w
 	q.n++
+	q.units += w.units
 }
 
 // insert puts w behind all that are before it. It walks from the end.
@@ -65,6 +68,7 @@ func (q *queue) insert(w *waiter, before func(v *waiter) bool) {
 	}
 	w.next.prev = w
 	q.n++
+	q.units += w.units
 }
 
 // pop takes off the one that came first, nil if there is none.
@@ -93,14 +97,16 @@ func (q *queue) remove(w *waiter) bool {
 	}
 	w.queued, w.prev, w.next = false, nil, nil
 	q.n--
+	q.units -= w.units
 	return true
 }
 
-// before returns how many came before w, which is in the queue. It walks.
+// before returns how many units those want that came before w, which is in the
+// queue. It walks.
 func (q *queue) before(w *waiter) int {
 	n := 0
 	for v := w.prev; v != nil; v = v.prev {
-		n++
+		n += v.units
 	}
 	return n
 }

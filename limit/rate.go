@@ -22,18 +22,18 @@ var _ queuer = (*RateLimiter)(nil)
 // no goroutine, and a timer only while somebody waits, so there is nothing to
 // close. It is safe for concurrent use.
 type RateLimiter struct {
-	name    string
-	places  int           // in the queue
-	maxWait time.Duration // forever if unbounded
+	name string
 
 	// mu is held when the clock is read for bucket, or instants would come
 	// in the wrong order.
 	mu       sync.Mutex
-	bucket   bucket      // guarded by mu
-	q        queue       // guarded by mu
-	due      time.Time   // guarded by mu; when the token for the head of q comes, if there is a head
-	timer    *time.Timer // guarded by mu; fires when due, nil while q is empty
-	admitted uint64      // guarded by mu, as are the counters below
+	places   int           // guarded by mu; in the queue
+	maxWait  time.Duration // guarded by mu; forever if unbounded
+	bucket   bucket        // guarded by mu
+	q        queue         // guarded by mu
+	due      time.Time     // guarded by mu; when the token for the head of q comes, if there is a head
+	timer    *time.Timer   // guarded by mu; fires when due, nil while q is empty
+	admitted uint64        // guarded by mu, as are the counters below
 	waited   uint64
 	left     uint64
 	returned uint64
@@ -72,41 +72,49 @@ func (l *RateLimiter) Name() string { return l.name }
 // It returns context.Cause(ctx) if ctx is done, without a token, even if one
 // came at the same instant. The deadline and the Priority of ctx are read when
 // Acquire is called, and not again while it waits.
-func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) {
+func (l *RateLimiter) Acquire(ctx context.Context) (Permit, error) { return l.AcquireN(ctx, 1) }
+
+// AcquireN is Acquire for n tokens at once. A caller keeps its turn until all n
+// are there, and nobody passes it. It is refused with TooMany if n is above Burst.
+// With Unused up to a thousand come back. It panics if n is below 1.
+func (l *RateLimiter) AcquireN(ctx context.Context, n int) (Permit, error) {
+	mustBePositive(n)
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
 	l.mu.Lock()
 	// With that many tokens there is room for every class, and the context
 	// is not asked.
-	token, ok := l.takeLocked(time.Now(), l.spareNeed())
+	token, ok := l.takeLocked(time.Now(), n, l.spareLocked(n))
 	l.mu.Unlock()
 	if ok {
-		return Permit{from: l, id: token}, nil
+		return l.permit(token, n), nil
 	}
-	return l.acquireSlow(ctx)
+	return l.acquireSlow(ctx, n)
 }
 
-// acquireSlow is Acquire where tokens are short. It asks ctx outside the lock,
+// acquireSlow is AcquireN where tokens are short. It asks ctx outside the lock,
 // as it may be the user's code.
-func (l *RateLimiter) acquireSlow(ctx context.Context) (Permit, error) {
-	need := 1
+func (l *RateLimiter) acquireSlow(ctx context.Context, n int) (Permit, error) {
 	background := PriorityOf(ctx) < Low
-	if background {
-		need = l.spareNeed()
-	}
 	deadline, bounded := ctx.Deadline()
 	place := placeOf(ctx)
 
 	l.mu.Lock()
 	now := time.Now()
-	if token, ok := l.takeLocked(now, need); ok {
-		l.mu.Unlock()
-		return Permit{from: l, id: token}, nil
+	spare := 0
+	if background {
+		spare = l.spareLocked(n)
 	}
-	wait := l.waitLocked(now, need)
+	if token, ok := l.takeLocked(now, n, spare); ok {
+		l.mu.Unlock()
+		return l.permit(token, n), nil
+	}
+	wait := l.waitLocked(now, n+spare)
 	var reason Reason
 	switch {
+	case n > l.bucket.burst:
+		reason = TooMany
 	case background:
 		reason = NoSpare
 	case l.q.n >= l.places || wait > l.maxWait:
@@ -114,7 +122,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context) (Permit, error) {
 	case bounded && wait >= deadline.Sub(now): // at the very deadline a token is of no use
 		reason = WaitTooLong
 	default:
-		w := &waiter{ready: make(chan struct{})}
+		w := &waiter{ready: make(chan struct{}), units: n}
 		l.joinLocked(w, now)
 		place.set(l, w)
 		l.mu.Unlock()
@@ -130,7 +138,7 @@ func (l *RateLimiter) acquireSlow(ctx context.Context) (Permit, error) {
 func (l *RateLimiter) TryAcquire() (Permit, error) {
 	l.mu.Lock()
 	now := time.Now()
-	token, ok := l.takeLocked(now, 1)
+	token, ok := l.takeLocked(now, 1, 0)
 	if ok {
 		l.mu.Unlock()
 		return Permit{from: l, id: token}, nil
@@ -146,17 +154,36 @@ func (l *RateLimiter) refusal(r Reason, wait time.Duration) *Error {
 	return &Error{Limiter: l.name, Reason: r, RetryAfter: max(1, wait)}
 }
 
-// spareNeed is how many tokens must be there for a Background caller.
-func (l *RateLimiter) spareNeed() int { return min(2, l.bucket.burst) }
+// spareLocked is how many tokens must stay for others when a Background caller
+// takes n. l.mu must be held.
+func (l *RateLimiter) spareLocked(n int) int { return max(0, min(1, l.bucket.burst-n)) }
 
 // release implements releaser.
-func (l *RateLimiter) release(token uint64, o Outcome) {
+func (l *RateLimiter) release(token uint64, o Outcome) { l.giveBack(token, 1, o) }
+
+func (l *RateLimiter) giveBack(token uint64, n int, o Outcome) {
 	if o != Unused {
 		return
 	}
 	var g grants
 	l.mu.Lock()
-	l.putBackLocked(token, &g)
+	l.putBackLocked(token, n, &g)
 	l.mu.Unlock()
 	g.wake()
 }
+
+// permit returns the permit of n tokens, token the last of them.
+func (l *RateLimiter) permit(token uint64, n int) Permit {
+	if n == 1 {
+		return Permit{from: l, id: token}
+	}
+	return Permit{from: &several{l, n}, id: token}
+}
+
+// A several is the releaser of a permit for more than one token.
+type several struct {
+	l *RateLimiter
+	n int
+}
+
+func (s *several) release(token uint64, o Outcome) { s.l.giveBack(token, s.n, o) }

@@ -31,12 +31,35 @@ type rateModel struct {
 	left                  uint64
 }
 
-// pass fills the bucket up to now and lets those in whose token has come.
+// pass is passTo now, and takes out of the queue whose deadlines come before
+// their tokens, one after another. Only a rate that was lowered lets that happen.
 func (m *rateModel) pass() {
 	now := time.Now()
+	for {
+		var first *caller
+		for _, c := range m.queue {
+			if !c.deadline.IsZero() && !c.deadline.After(now) && (first == nil || c.deadline.Before(first.deadline)) {
+				first = c
+			}
+		}
+		if first == nil {
+			m.passTo(now)
+			return
+		}
+		m.passTo(first.deadline)
+		if first.want == waiting {
+			m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == first })
+			first.want = gone
+			m.left++
+		}
+	}
+}
+
+// passTo fills the bucket up to now and lets those in whose tokens have come.
+func (m *rateModel) passTo(now time.Time) {
 	level := m.level + now.Sub(m.at)
-	for len(m.queue) > 0 && level >= m.interval {
-		level -= m.interval
+	for len(m.queue) > 0 && level >= m.need(m.queue[0]) {
+		level -= m.need(m.queue[0])
 		m.admit(m.queue[0])
 		m.queue = m.queue[1:]
 	}
@@ -51,24 +74,61 @@ func (m *rateModel) blurred(d time.Duration) bool {
 
 func (m *rateModel) admit(c *caller) {
 	c.want = in
-	m.taken++
+	m.taken += c.units
 	m.token[c] = m.taken
+}
+
+// need is what the tokens of c take of the bucket.
+func (m *rateModel) need(c *caller) time.Duration { return m.interval * time.Duration(c.units) }
+
+// work is what those who wait need.
+func (m *rateModel) work() (d time.Duration) {
+	for _, c := range m.queue {
+		d += m.need(c)
+	}
+	return d
+}
+
+// update changes rate, size and queue of l and m.
+func (m *rateModel) update(t *testing.T, l *limit.RateLimiter, s *script) {
+	perSecond := perSeconds[s.next(len(perSeconds))]
+	o := limit.RateOptions{
+		PerSecond: float64(perSecond), Burst: 1 + s.next(4), Queue: 1 + s.next(5), MaxWait: time.Duration(1+s.next(3))*time.Second + 7*near,
+	}
+	if err := l.Update(o); err != nil {
+		t.Fatalf("Update = %v", err)
+	}
+	interval := time.Second / time.Duration(perSecond)
+	m.level = time.Duration(float64(m.level) / float64(m.interval) * float64(interval))
+	m.o, m.interval, m.size = o, interval, interval*time.Duration(o.Burst)
+	for _, c := range slices.Clone(m.queue) {
+		if c.units > o.Burst {
+			m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
+			m.refuse(c, limit.TooMany)
+		}
+	}
+	if m.level > m.size {
+		m.level = m.size
+	}
+	m.pass()
 }
 
 func (m *rateModel) arrive(c *caller, class limit.Priority, try bool) {
 	m.callers = append(m.callers, c)
-	need := m.interval
+	need := m.need(c)
 	if class == limit.Background {
-		need = min(2*m.interval, m.size)
+		need = max(need, min(need+m.interval, m.size))
 	}
-	wait := time.Duration(len(m.queue)+1)*m.interval - m.level
+	wait := m.work() + need - m.level
 	switch {
 	case len(m.queue) == 0 && m.level >= need:
 		if m.level == m.size {
 			m.spilt = m.taken
 		}
-		m.level -= m.interval
+		m.level -= m.need(c)
 		m.admit(c)
+	case c.units > m.o.Burst:
+		m.refuse(c, limit.TooMany)
 	case class == limit.Background:
 		m.refuse(c, limit.NoSpare)
 	case try || len(m.queue) >= m.o.Queue || wait > m.o.MaxWait:
@@ -89,20 +149,26 @@ func (m *rateModel) leave(c *caller) {
 	m.queue = slices.DeleteFunc(m.queue, func(q *caller) bool { return q == c })
 	c.want = gone
 	m.left++
+	m.pass()
 }
 
 // unused gives the token of c back.
 func (m *rateModel) unused(c *caller) {
 	c.want = out
-	if m.token[c] > m.spilt {
-		m.level = min(m.level+m.interval, m.size)
-		m.pass()
+	for i := range c.units {
+		if m.token[c]-i > m.spilt {
+			m.level += m.interval
+		}
 	}
+	m.level = min(m.level, m.size)
+	m.pass()
 }
+
+var perSeconds = []int{1, 2, 4, 5, 10, 100}
 
 // rateHistory runs a RateLimiter and its model side by side.
 func rateHistory(t *testing.T, s script) {
-	perSecond := []int{1, 2, 4, 5, 10, 100}[s.next(6)]
+	perSecond := perSeconds[s.next(len(perSeconds))]
 	burst := 1 + s.next(4)
 	o := limit.RateOptions{
 		PerSecond: float64(perSecond), Burst: burst, Queue: 1 + s.next(5), MaxWait: time.Duration(1+s.next(3))*time.Second + 7*near,
@@ -133,7 +199,12 @@ func rateHistory(t *testing.T, s script) {
 
 // wait returns when the token comes for c, which is in the queue.
 func (m *rateModel) wait(c *caller) time.Duration {
-	return time.Duration(slices.Index(m.queue, c)+1)*m.interval - m.level
+	i := slices.Index(m.queue, c)
+	var need time.Duration
+	for _, q := range m.queue[:i+1] {
+		need += m.need(q)
+	}
+	return need - m.level
 }
 
 // places compares what the places of the callers say with m.
@@ -151,17 +222,19 @@ func (m *rateModel) places(t *testing.T, step int) {
 }
 
 func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
-	switch s.next(11) {
+	switch s.next(12) {
+	case 11:
+		m.update(t, l, s)
 	case 0, 1:
-		m.arrive(join(t, l, t.Context(), 0), limit.Normal, false)
+		m.arrive(join(t, l, t.Context(), 0, 1+s.next(3)), limit.Normal, false)
 	case 2, 3:
 		d := s.span()
 		for m.blurred(d) {
 			d += 5 * near
 		}
-		m.arrive(join(t, l, t.Context(), d), limit.Normal, false)
+		m.arrive(join(t, l, t.Context(), d, 1+s.next(2)), limit.Normal, false)
 	case 4:
-		m.arrive(join(t, l, background(t), 0), limit.Background, false)
+		m.arrive(join(t, l, background(t), 0, 1+s.next(2)), limit.Background, false)
 	case 5:
 		m.arrive(tried(l.TryAcquire()), limit.Normal, true)
 	case 6:

@@ -221,7 +221,7 @@ func TestRateReservation(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 		if d := b.Delay(); d != 0 {
-			t.Errorf("delay = %v; want 0, as the one before it was cancelled", d)
+			t.Errorf("delay = %v; want 0, as the one before it was canceled", d)
 		}
 		b.Cancel() // its token is there, and goes back
 		b.Cancel()

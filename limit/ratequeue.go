@@ -11,13 +11,13 @@ import (
 // minute would let a minute's worth of callers go at once.
 const catchUp = 100 * time.Millisecond
 
-// takeLocked takes a token if nobody waits and need of them are there. l.mu
-// must be held.
-func (l *RateLimiter) takeLocked(now time.Time, need int) (token uint64, ok bool) {
+// takeLocked takes n tokens if nobody waits and n and spare of them are there.
+// l.mu must be held.
+func (l *RateLimiter) takeLocked(now time.Time, n, spare int) (token uint64, ok bool) {
 	if l.q.n > 0 {
 		return 0, false
 	}
-	token, ok = l.bucket.take(now, need)
+	token, ok = l.bucket.take(now, n, spare)
 	if ok {
 		l.admitted++
 	}
@@ -27,7 +27,7 @@ func (l *RateLimiter) takeLocked(now time.Time, need int) (token uint64, ok bool
 // waitLocked returns how long after now a newcomer at the end of the queue
 // finds need tokens. l.mu must be held.
 func (l *RateLimiter) waitLocked(now time.Time, need int) time.Duration {
-	return l.bucket.until(now, l.q.n+need)
+	return l.bucket.until(now, l.q.units+need)
 }
 
 // joinLocked puts w at the end of the queue, and starts the timer for the
@@ -35,7 +35,7 @@ func (l *RateLimiter) waitLocked(now time.Time, need int) time.Duration {
 func (l *RateLimiter) joinLocked(w *waiter, now time.Time) {
 	l.q.push(w)
 	if l.q.n == 1 {
-		wait := l.bucket.until(now, 1)
+		wait := l.bucket.until(now, w.units)
 		l.due = now.Add(wait)
 		l.timer = time.AfterFunc(wait, l.tick)
 	}
@@ -49,7 +49,7 @@ func (l *RateLimiter) waitFor(w *waiter) (time.Duration, bool) {
 		return 0, false
 	}
 	now := time.Now()
-	return l.bucket.until(now, l.q.before(w)+1), true
+	return l.bucket.until(now, l.q.before(w)+w.units), true
 }
 
 // joinAt implements queuer. A RateLimiter has one class of those who wait.
@@ -59,7 +59,7 @@ func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
 	if !w.queued {
 		return nil
 	}
-	wait := l.bucket.until(time.Now(), l.q.before(w)+1)
+	wait := l.bucket.until(time.Now(), l.q.before(w)+w.units)
 	if wait < left {
 		return nil
 	}
@@ -91,8 +91,11 @@ func (l *RateLimiter) grantLocked(now time.Time, g *grants) {
 	for l.q.n > 0 && !l.due.After(now) {
 		l.admitted++
 		l.waited++
-		g.add(l.q.pop(), l.bucket.book(l.due))
-		l.due = l.due.Add(l.bucket.until(l.due, 1))
+		w := l.q.pop()
+		g.add(w, l.bucket.book(l.due, w.units))
+		if l.q.n > 0 {
+			l.due = l.due.Add(l.bucket.until(l.due, l.q.head.units))
+		}
 	}
 	if l.q.n > 0 {
 		l.timer.Reset(l.due.Sub(now))
@@ -109,12 +112,16 @@ func (l *RateLimiter) stopLocked() {
 	}
 }
 
-// await is Acquire in the queue.
+// await is AcquireN in the queue.
 func (l *RateLimiter) await(ctx context.Context, w *waiter) (Permit, error) {
 	select {
 	case <-w.ready:
-		if ctx.Err() == nil {
-			return Permit{from: l, id: w.id}, nil
+		switch {
+		case ctx.Err() != nil:
+		case w.granted:
+			return l.permit(w.id, w.units), nil
+		default:
+			return Permit{}, l.refusal(w.refused, w.retry)
 		}
 	case <-ctx.Done():
 	}
@@ -128,40 +135,58 @@ func (l *RateLimiter) leave(w *waiter) {
 	var g grants
 	l.mu.Lock()
 	l.left++
-	if w.granted {
+	switch {
+	case w.granted:
 		l.admitted--
 		l.waited--
-		l.putBackLocked(w.id, &g)
-	} else {
-		l.dropLocked(w)
+		l.putBackLocked(w.id, w.units, &g)
+	case w.refused != 0:
+		l.refused[w.refused]--
+	default:
+		l.dropLocked(w, &g)
 	}
 	l.mu.Unlock()
 	g.wake()
 }
 
 // dropLocked takes w off the queue and reports whether it was there. Those
-// behind it move up, and the timer stays as it is: the next token comes when
-// it comes, whoever is at the head. l.mu must be held.
-func (l *RateLimiter) dropLocked(w *waiter) bool {
+// behind it move up. The timer stays as it is, since the next token comes when it
+// comes, unless the new head wants fewer tokens or more. l.mu must be held.
+func (l *RateLimiter) dropLocked(w *waiter, g *grants) bool {
+	head := l.q.head == w
 	ok := l.q.remove(w)
-	if l.q.n == 0 {
+	switch {
+	case l.q.n == 0:
 		l.stopLocked()
+	case head && l.q.head.units != w.units:
+		l.againLocked(time.Now(), g)
 	}
 	return ok
 }
 
-// putBackLocked gives a token back to the bucket, or to the head of the queue.
-// What is overdue is handed out first: the bucket is about to be brought up to
-// now, and it may be too small to hold that. l.mu must be held.
-func (l *RateLimiter) putBackLocked(token uint64, g *grants) {
+// againLocked works out anew when the head of the queue, if there is one, has its
+// tokens. l.mu must be held.
+func (l *RateLimiter) againLocked(now time.Time, g *grants) {
+	if l.q.n > 0 {
+		l.due = now.Add(l.bucket.until(now, l.q.head.units))
+	}
+	l.grantLocked(now, g)
+}
+
+// putBackLocked gives n tokens, token the last of them, back to the bucket, or to
+// the head of the queue. What is overdue is handed out first: the bucket is about
+// to be brought up to now, and it may be too small to hold that. l.mu must be
+// held.
+func (l *RateLimiter) putBackLocked(token uint64, n int, g *grants) {
 	now := time.Now()
 	l.grantLocked(now, g)
-	if !l.bucket.putBack(now, token) {
-		return
+	before := l.returned
+	for i := range uint64(min(n, maxBack)) {
+		if l.bucket.putBack(now, token-i) {
+			l.returned++
+		}
 	}
-	l.returned++
-	if l.q.n > 0 {
-		l.due = now.Add(l.bucket.until(now, 1))
-		l.grantLocked(now, g)
+	if l.returned > before {
+		l.againLocked(now, g)
 	}
 }

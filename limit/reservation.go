@@ -21,7 +21,8 @@ func (l *RateLimiter) Reserve() (*Reservation, error) {
 	l.mu.Lock()
 	now := time.Now()
 	r := &Reservation{l: l, at: now}
-	if token, ok := l.takeLocked(now, 1); ok {
+	r.w.units = 1
+	if token, ok := l.takeLocked(now, 1, 0); ok {
 		r.w.granted, r.w.id = true, token
 		l.mu.Unlock()
 		return r, nil
@@ -39,8 +40,8 @@ func (l *RateLimiter) Reserve() (*Reservation, error) {
 }
 
 // Delay returns how long to wait from now until the call may start, 0 if it
-// may. It never grows beyond what it was; when callers before it leave, it may
-// drop to 0 early. After Cancel it means nothing.
+// may. It never grows beyond what it was, also if the rate is lowered; when callers
+// before it leave, it may drop to 0 early. After Cancel it means nothing.
 func (r *Reservation) Delay() time.Duration {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -56,8 +57,8 @@ func (r *Reservation) Cancel() {
 	var g grants
 	r.l.mu.Lock()
 	if r.w.granted {
-		r.l.putBackLocked(r.w.id, &g)
-	} else if r.l.dropLocked(&r.w) {
+		r.l.putBackLocked(r.w.id, 1, &g)
+	} else if r.l.dropLocked(&r.w, &g) {
 		r.l.left++
 	}
 	r.l.mu.Unlock()

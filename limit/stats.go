@@ -17,8 +17,8 @@ func (r Refusals) Total() uint64 {
 // ConcurrencyStats is what a [Concurrency] has done since it was made, and how
 // it stands. All of it was true at the same instant.
 type ConcurrencyStats struct {
-	Limit  int // permits in all
-	InUse  int // permits that are out
+	Limit  int // units in all; without AcquireN each permit is one
+	InUse  int // units that are out
 	Queued int // callers that wait
 
 	Admitted uint64   // callers that got a permit, waited or not
@@ -59,7 +59,7 @@ func (c *pool) statsLocked() ConcurrencyStats {
 		Overloaded: c.overloadedLocked(now),
 	}
 	if c.inUse >= c.limit {
-		s.Wait = c.waitLocked(c.q.n, now)
+		s.Wait = c.waitLocked(c.q.units(), now)
 	}
 	return s
 }
@@ -109,7 +109,7 @@ type RateStats struct {
 
 	Admitted uint64   // callers and reservations that got a token, waited or not
 	Waited   uint64   // of those, the ones that queued for it
-	Left     uint64   // callers whose context ended, and reservations cancelled, in the queue
+	Left     uint64   // callers whose context ended, and reservations canceled, in the queue
 	Returned uint64   // tokens given back unused
 	Refused  Refusals // callers that were refused
 }

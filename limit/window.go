@@ -133,7 +133,7 @@ func (t *tuner) measure(now, held time.Duration) {
 		return
 	}
 	if w.settling {
-		t.settle(now)
+		t.checkSettled(now)
 		return
 	}
 	x := float64(max(1, held))
@@ -152,9 +152,9 @@ func (t *tuner) measure(now, held time.Duration) {
 	}
 }
 
-// settle ends the time of settling: the calls above the limit are gone, and
+// checkSettled ends the time of settling: the calls above the limit are gone, and
 // for one latency more those that began with them have been let go by.
-func (t *tuner) settle(now time.Duration) {
+func (t *tuner) checkSettled(now time.Duration) {
 	w := &t.w
 	if w.ready == 0 && (t.inFlight <= t.limit || t.dry) {
 		w.ready = now - t.stall.stood + time.Duration(t.latency)

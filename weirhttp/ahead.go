@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/slow"
 )
 
@@ -45,12 +44,12 @@ func (b *budget) take(n, most int64) bool {
 }
 
 // ahead reports whether the body of p's request is read before admission.
-func (p *passage) ahead() bool {
+func (p *passthroughWriter) ahead() bool {
 	n, r := p.r.ContentLength, p.r
 	if n <= 0 || n > p.h.o.Clients.ReadAhead || p.c.q.Expect || p.c.q.Upgrade || r.Body == nil || r.Body == http.NoBody {
 		return false
 	}
-	if _, done := r.Body.(*exchange.ReadBody); done {
+	if _, done := r.Body.(*readBody); done {
 		return false
 	}
 	return !isGRPC(r.Header)
@@ -65,7 +64,7 @@ func isGRPC(h http.Header) bool {
 // readAhead reads the body of r, and returns r with one that waits for nobody. If
 // the memory is used up, it is r with what was read and the rest of its body after
 // that. The memory is taken until giveBack.
-func (p *passage) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
+func (p *passthroughWriter) readAhead(ctx context.Context, r *http.Request) (*http.Request, error) {
 	body := aheadReader{p: p, src: r.Body, n: int(r.ContentLength)}
 	read, whole, err := body.read()
 	switch {
@@ -82,7 +81,7 @@ func (p *passage) readAhead(ctx context.Context, r *http.Request) (*http.Request
 	out := *r
 	if whole {
 		p.h.count.readAhead.Add(1)
-		out.Body = exchange.NewReadBody(read)
+		out.Body = newReadBody(read)
 		return &out, nil
 	}
 	p.h.count.noMemory.Add(1)
@@ -97,14 +96,14 @@ type begunBody struct {
 }
 
 // giveBack returns the memory of the body that was read ahead.
-func (p *passage) giveBack() {
+func (p *passthroughWriter) giveBack() {
 	p.h.cache.ahead.used.Add(-p.took)
 	p.took = 0
 }
 
 // An aheadReader reads a body of n bytes.
 type aheadReader struct {
-	p   *passage
+	p   *passthroughWriter
 	src io.Reader
 	n   int
 	buf []byte

@@ -20,9 +20,9 @@ const MinCacheBytes = 1 << 20
 // invalidates what another has stored. It is safe for concurrent use and has
 // nothing to close.
 type Cache struct {
-	bytes   int64
-	store   *responses.Store
-	lessons *lessons
+	bytes int64
+	store *responses.Store
+	hints *sharingHints
 
 	mu      sync.Mutex
 	flights map[responses.Key][]*flight // guarded by mu; those that can be joined
@@ -31,7 +31,7 @@ type Cache struct {
 
 	joining sync.Mutex // of JoinFleet and LeaveFleet
 	// fleet is nil without one. An atomic, as each hit reads it.
-	fleet atomic.Pointer[membership]
+	fleet atomic.Pointer[fleetClient]
 }
 
 // NewCache returns a Cache that is bounded by bytes: everything that it keeps
@@ -39,90 +39,109 @@ type Cache struct {
 // *OptionError if bytes is below MinCacheBytes.
 func NewCache(bytes int64) (*Cache, error) {
 	if bytes < MinCacheBytes {
-		return nil, &OptionError{"bytes", bytes, "at least 1 MiB (1048576)"}
+		return nil, &OptionError{Package: "weirhttp", Field: "bytes", Value: bytes, Bound: "at least 1 MiB (1048576)"}
 	}
 	return &Cache{
 		bytes:   bytes,
 		store:   responses.New(responses.Options{Bytes: bytes}),
-		lessons: newLessons(),
+		hints:   newSharingHints(),
 		flights: make(map[responses.Key][]*flight),
 	}, nil
 }
 
-// Purge removes the responses of one URL, with all variants, or with soft marks
-// them stale, which keeps their stale-if-error window. A call that is in flight
-// stores nothing, and nobody joins it any more. It returns how many responses
-// there were. scheme is "http" or "https"; host as clients send it: each
-// spelling is an entry of its own (decision 0026); target is path and query. In a fleet it is PurgeFleet, of which it does not tell the
-// error.
-func (c *Cache) Purge(scheme, host, target string, soft bool) int {
-	n, _ := c.PurgeFleet(context.Background(), scheme, host, target, soft)
-	return n
+// Invalidate removes the responses of one URL, with all variants, here and in the
+// fleet that c is in, and returns how many there were here. A call that is running
+// stores nothing, and nobody joins it any more. scheme is "http" or "https"; host
+// as clients send it: each spelling is an entry of its own (decision 0026); target
+// is path and query.
+//
+// When it returns no error, no instance serves from the fleet what was fetched
+// before, and the others drop their copies as soon as they are told. With an error
+// it is done here, and not everywhere. If that is a *fleet.PendingError, it is
+// queued until the Tier acknowledges it: meanwhile c takes nothing from the fleet
+// that it touches, and others may serve their copies until they expire. ctx is for
+// the Tier; without a fleet there is no error.
+func (c *Cache) Invalidate(ctx context.Context, scheme, host, target string) (int, error) {
+	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, false)
 }
 
-// PurgeFleet is Purge for all instances of the fleet that c is in. When it
-// returns no error, none is served from the fleet what was fetched before, and
-// the others drop their copies as soon as they are told. An error says that
-// it was purged here, and not everywhere. If it is a *fleet.PendingError, the purge
-// is queued until the Tier acknowledges it: meanwhile c takes nothing from the
-// fleet that it touches, and others may serve their copies until they expire.
-func (c *Cache) PurgeFleet(ctx context.Context, scheme, host, target string, soft bool) (int, error) {
-	key := responses.Key{Scheme: scheme, Host: host, Target: target}
-	n := c.purge(key, soft)
+// Expire makes the responses of one URL stale, and keeps their stale-if-error
+// window. What a running call brings is stale as well. Otherwise it is
+// [Cache.Invalidate].
+func (c *Cache) Expire(ctx context.Context, scheme, host, target string) (int, error) {
+	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, true)
+}
+
+func (c *Cache) purge(ctx context.Context, key responses.Key, expire bool) (int, error) {
+	n := c.purgeHere(key, expire)
 	if m := c.fleet.Load(); m != nil {
-		return n, m.purge(ctx, key, soft)
+		return n, m.purge(ctx, key, expire)
 	}
 	return n, nil
 }
 
-// purge is Purge for this instance.
-func (c *Cache) purge(key responses.Key, soft bool) int {
-	n := c.store.Purge(key, soft)
+// purgeHere is purge for this instance.
+func (c *Cache) purgeHere(key responses.Key, expire bool) int {
+	n := c.store.Purge(key, expire)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.detachLocked(key)
 	return n
 }
 
-// PurgeTags does so for all responses that carry one of the tags (Surrogate-Key
-// or Cache-Tag). Which tags a call in flight will bring is not known, so nobody
-// joins those any more that began before. In a fleet it is PurgeTagsFleet, of
-// which it does not tell the error.
-func (c *Cache) PurgeTags(soft bool, tags ...string) {
-	_ = c.PurgeTagsFleet(context.Background(), soft, tags...)
+// InvalidateTags removes all responses that carry one of the tags (Surrogate-Key
+// or Cache-Tag), here and in the fleet. Which tags a running call will bring is not
+// known, so nobody joins those any more that began before. The error is as of
+// [Cache.Invalidate]. An empty tag is ignored: no response carries it.
+func (c *Cache) InvalidateTags(ctx context.Context, tags ...string) error {
+	return c.purgeTags(ctx, false, tags)
 }
 
-// PurgeTagsFleet is PurgeTags for all instances of the fleet that c is in. There
-// a soft purge removes as well. The error is as of PurgeFleet.
-func (c *Cache) PurgeTagsFleet(ctx context.Context, soft bool, tags ...string) error {
-	c.purgeTags(soft, tags...)
-	if m := c.fleet.Load(); m != nil && len(tags) > 0 {
-		return m.purgeTags(ctx, tags...)
+// ExpireTags makes all responses that carry one of the tags stale, and keeps their
+// stale-if-error window. Otherwise it is [Cache.InvalidateTags].
+func (c *Cache) ExpireTags(ctx context.Context, tags ...string) error {
+	return c.purgeTags(ctx, true, tags)
+}
+
+func (c *Cache) purgeTags(ctx context.Context, expire bool, tags []string) error {
+	tags = slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return tag == "" }) // it would stand for everything
+	if len(tags) == 0 {
+		return nil
 	}
-	return nil
-}
-
-func (c *Cache) purgeTags(soft bool, tags ...string) {
-	c.store.PurgeTags(soft, tags...)
-	c.detachAll()
-}
-
-// Clear removes everything. In a fleet it is ClearFleet, of which it does not
-// tell the error.
-func (c *Cache) Clear() { _ = c.ClearFleet(context.Background()) }
-
-// ClearFleet is Clear for all instances of the fleet that c is in. The error is
-// as of PurgeFleet.
-func (c *Cache) ClearFleet(ctx context.Context) error {
-	c.clear()
+	c.purgeTagsHere(expire, tags...)
 	if m := c.fleet.Load(); m != nil {
-		return m.purgeTags(ctx, "")
+		return m.purgeTags(ctx, expire, tags...)
 	}
 	return nil
 }
 
-func (c *Cache) clear() {
-	c.store.Clear()
+// InvalidateAll removes everything, here and in the fleet. The error is as of
+// [Cache.Invalidate].
+func (c *Cache) InvalidateAll(ctx context.Context) error { return c.purgeAll(ctx, false) }
+
+// ExpireAll makes everything stale, here and in the fleet, and keeps the
+// stale-if-error windows. It looks at every response. The error is as of
+// [Cache.Invalidate].
+func (c *Cache) ExpireAll(ctx context.Context) error { return c.purgeAll(ctx, true) }
+
+func (c *Cache) purgeAll(ctx context.Context, expire bool) error {
+	c.purgeTagsHere(expire, "")
+	if m := c.fleet.Load(); m != nil {
+		return m.purgeTags(ctx, expire, "")
+	}
+	return nil
+}
+
+// purgeTagsHere is purgeTags for this instance; "" alone is everything.
+func (c *Cache) purgeTagsHere(expire bool, tags ...string) {
+	switch {
+	case len(tags) != 1 || tags[0] != "":
+		c.store.PurgeTags(expire, tags...)
+	case expire:
+		c.store.ExpireAll()
+	default:
+		c.store.Clear()
+	}
 	c.detachAll()
 }
 

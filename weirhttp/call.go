@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
-	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // A call is one request, GET or HEAD, that the store has not answered at once.
@@ -94,16 +94,16 @@ func (c *call) alone() bool {
 	if h.o.NoCoalescing || c.rounds >= maxRounds {
 		return true
 	}
-	l := h.cache.lessons.of(c.key)
-	if time.Now().Before(l.soloUntil) {
+	hint := h.cache.hints.of(c.key)
+	if time.Now().Before(hint.soloUntil) {
 		return true
 	}
-	admits := l.admits | h.keyed
+	admits := hint.admits | h.keyed
 	if c.stale != nil {
 		admits |= c.stale.Admits
 	}
-	if time.Now().Before(l.deniesUntil) {
-		admits &^= l.denies
+	if time.Now().Before(hint.deniesUntil) {
+		admits &^= hint.denies
 	}
 	return c.q.Credentials&^admits != 0
 }
@@ -130,14 +130,14 @@ func (c *call) stores() bool { return !c.h.o.NoStore && !c.q.NoStore && c.r.Meth
 // group returns with whom c waits.
 func (c *call) group() group {
 	h := c.h
-	l := h.cache.lessons.of(c.key)
+	hint := h.cache.hints.of(c.key)
 	g := group{handler: h, reload: c.q.NoCache, hops: cdnloop.Hops(c.r.Header)}
-	names := l.vary
+	names := hint.vary
 	if names == nil {
 		names = h.vary
 	}
 	g.selected = rfc9111.Selecting(names, c.r.Header)
-	if time.Now().Before(l.alikeUntil) {
+	if time.Now().Before(hint.alikeUntil) {
 		g.alike = h.digest(c.r.Header)
 	}
 	return g
@@ -148,7 +148,7 @@ func (c *call) group() group {
 // have the answer that it has waited for.
 func (c *call) shared() bool {
 	h := c.h
-	w := &waiter{header: c.r.Header, q: c.q}
+	w := &joiner{header: c.r.Header, q: c.q}
 	g := c.group()
 	h.cache.mu.Lock()
 	f := h.cache.findLocked(c.key, g)
@@ -212,10 +212,10 @@ func (h *Handler) newFlightLocked(c *call, g group) *flight {
 	if c.validates() {
 		f.stale = c.stale
 	}
-	f.errand = h.newErrand(f, c)
-	f.asking = f.errand != nil
+	f.lookup = h.newFleetLookup(f, c)
+	f.asking = f.lookup != nil
 	h.cache.listLocked(f)
-	h.air.addLocked(f)
+	h.active.addLocked(f)
 	h.flying.Add(1)
 	return f
 }

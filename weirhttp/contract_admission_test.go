@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-func TestH13_TheDoorStandsBeforeEverything(t *testing.T) {
+func TestH13_ClientLimiterComesFirst(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {
-			door, err := weirhttp.NewDoor(weirhttp.DoorOptions{Rate: 2, Per: 10 * time.Second, Key: weirhttp.ByHeader("User", nil)})
+			clients, err := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{Rate: 2, Per: 10 * time.Second, Key: weirhttp.ByHeader("User", nil)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := open(t, p, weirhttp.Options{Door: door}, answering(0, "Cache-Control", "max-age=60"))
+			s := open(t, p, weirhttp.Options{ClientLimiter: clients}, answering(0, "Cache-Control", "max-age=60"))
 			for i := range 3 {
 				r := s.get("/a", "User", "u")
 				if i < 2 {
@@ -40,8 +40,8 @@ func TestH13_TheDoorStandsBeforeEverything(t *testing.T) {
 				t.Errorf("POST = %d; want 429", r.status)
 			}
 			s.wantCalls(1)
-			if got := s.handler.Stats().Door; got != 2 {
-				t.Errorf("Door = %d; want 2", got)
+			if got := s.handler.Stats().RefusedClient; got != 2 {
+				t.Errorf("RefusedClient = %d; want 2", got)
 			}
 		})
 	})

@@ -216,9 +216,9 @@ func TestH10_InvalidationByUnsafeMethods(t *testing.T) {
 func TestH10_AnInvalidationBeatsACallInFlight(t *testing.T) {
 	invalidate := map[string]func(*site, *weirhttp.Cache){
 		"POST":  func(s *site, _ *weirhttp.Cache) { s.do(s.request(s.t.Context(), "POST", "/a")) },
-		"purge": func(_ *site, c *weirhttp.Cache) { c.Purge("http", "shop.example", "/a", false) },
-		"tag":   func(_ *site, c *weirhttp.Cache) { c.PurgeTags(false, "t") },
-		"clear": func(_ *site, c *weirhttp.Cache) { c.Clear() },
+		"purge": func(s *site, c *weirhttp.Cache) { _, _ = c.Invalidate(s.t.Context(), "http", "shop.example", "/a") },
+		"tag":   func(s *site, c *weirhttp.Cache) { _ = c.InvalidateTags(s.t.Context(), "t") },
+		"all":   func(s *site, c *weirhttp.Cache) { _ = c.InvalidateAll(s.t.Context()) },
 	}
 	for name, invalidate := range invalidate {
 		for _, alone := range []bool{false, true} {

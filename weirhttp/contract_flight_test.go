@@ -36,7 +36,7 @@ func TestH6_FinishAbandonedStoresForThoseWhoCome(t *testing.T) {
 	})
 }
 
-func TestH6_NobodyJoinsWhatWasCancelled(t *testing.T) {
+func TestH6_NobodyJoinsWhatWasCanceled(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, p, weirhttp.Options{}, func(w http.ResponseWriter, r *http.Request) {

@@ -144,26 +144,26 @@ func (w *world) client() {
 			w.mu.Unlock()
 			if r := w.sites[i].do(w.sites[i].request(w.t.Context(), "POST", "/"+strconv.Itoa(k))); r.status == 204 {
 				time.Sleep(w.late)
-				w.settle(k, next)
+				w.publish(k, next)
 			}
 		case 1:
 			w.mu.Lock()
 			now := w.versions[k]
 			w.mu.Unlock()
 			if w.draw(2) == 0 {
-				w.caches[i].PurgeTags(false, fmt.Sprint("t", k))
+				_ = w.caches[i].InvalidateTags(context.Background(), fmt.Sprint("t", k))
 			} else {
-				w.caches[i].Purge("http", "shop.example", "/"+strconv.Itoa(k), false)
+				_, _ = w.caches[i].Invalidate(context.Background(), "http", "shop.example", "/"+strconv.Itoa(k))
 			}
 			time.Sleep(w.late)
-			w.settle(k, now)
+			w.publish(k, now)
 		default:
 			w.read(w.sites[i], k)
 		}
 	}
 }
 
-func (w *world) settle(k, version int) {
+func (w *world) publish(k, version int) {
 	w.mu.Lock()
 	w.settled[k] = max(w.settled[k], version)
 	w.mu.Unlock()

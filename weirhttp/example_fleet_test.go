@@ -21,7 +21,7 @@ func ExampleFleetOptions() {
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
 	defer tier.Close()
 	for range 2 {
-		h, err := weirhttp.New(report, weirhttp.Options{Fleet: weirhttp.FleetOptions{Tier: tier}})
+		h, err := weirhttp.New(report, weirhttp.Options{Fleet: weirhttp.FleetOptions{Config: fleet.Config{Tier: tier}}})
 		if err != nil {
 			panic(err)
 		}

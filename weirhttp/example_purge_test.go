@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-func ExampleCache_PurgeTags() {
+func ExampleCache_InvalidateTags() {
 	cache, err := weirhttp.NewCache(weirhttp.DefaultCacheBytes)
 	if err != nil {
 		panic(err)
@@ -33,7 +33,9 @@ func ExampleCache_PurgeTags() {
 		}
 	}
 	ask()
-	cache.PurgeTags(false, "prices")
+	if err := cache.InvalidateTags(context.Background(), "prices"); err != nil {
+		fmt.Println(err) // done here, not in the whole fleet
+	}
 	fmt.Println("the prices have changed")
 	ask()
 	// Output:

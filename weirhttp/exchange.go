@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	coalesce "github.com/weir-go/weir/flight"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // exchange calls the next handler with r, whose context is ctx, and returns how
@@ -21,13 +21,13 @@ import (
 // of its own: the handler may not look at its context.
 func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseFunc, late func(error)) (err error) {
 	h.count.calls.Add(1)
-	if s.leg.info.Background {
+	if s.trace.info.Background {
 		h.count.refreshes.Add(1)
 	}
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
-	r = s.leg.begin(r)
-	defer func() { s.leg.end(err) }()
+	r = s.trace.begin(r)
+	defer func() { s.trace.end(err) }()
 	stop := func(err error) {
 		cancel(err)
 		if late != nil {
@@ -109,7 +109,7 @@ const forever = time.Duration(math.MaxInt64)
 
 // Errors of calls.
 var (
-	// ErrAbandoned is the cause with which a call is cancelled when the last
+	// ErrAbandoned is the cause with which a call is canceled when the last
 	// client has left.
 	ErrAbandoned = errors.New("weirhttp: nobody waits for the answer any more")
 

@@ -149,7 +149,7 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 
 // explainCall tells what call would be made.
 func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
-	l := h.cache.lessons.of(c.key)
+	l := h.cache.hints.of(c.key)
 	switch {
 	case c.q.OnlyIfCached:
 		e.Answer = "error"
@@ -173,7 +173,7 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		}
 		if c.leads() {
 			e.Answer = "lead"
-			if h.newErrand(nil, c) != nil {
+			if h.newFleetLookup(nil, c) != nil {
 				e.say("The fleet is asked first: another instance may have the answer, or be about to.")
 			}
 			e.say("It starts a call that others may join.")

@@ -36,10 +36,10 @@ func (f *flight) fly(ctx context.Context) {
 		}
 		f.write.Drop()
 		f.close()
-		f.errand.close()
+		f.lookup.close()
 		f.cancel(nil)
 	}()
-	if f.errand != nil && !f.consult(ctx) {
+	if f.lookup != nil && !f.consult(ctx) {
 		return
 	}
 	began := time.Now()
@@ -59,7 +59,7 @@ func (f *flight) fly(ctx context.Context) {
 			t.conditional = rfc9111.Validators(req.Header, f.stale.Header)
 		}
 		t.sent = time.Now()
-		s := newSink(t, req.Method, leg{
+		s := newSink(t, req.Method, callTrace{
 			h: h, key: f.key, flight: f, queued: f.queued, info: CallInfo{Request: f.req, Background: f.pinned},
 		})
 		t.sink = s
@@ -79,7 +79,7 @@ func (f *flight) fly(ctx context.Context) {
 // return.
 func (f *flight) late(err error) {
 	f.tells(0, err)
-	f.errand.late(err)
+	f.lookup.late(err)
 	f.lose()
 	if f.fail(err) {
 		if !errors.Is(err, ErrAbandoned) { // which leave has counted
@@ -178,7 +178,7 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 			h.cache.store.Remove(f.key, f.stale)
 			return
 		}
-		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now, f.errand))
+		f.validated(h.freshen(f.write, f.req, f.q, f.stale, header, t.sent, now, f.lookup))
 		return
 	}
 	t.resp = h.policy.Read(f.req, f.q, status, header, t.sent, now)
@@ -212,16 +212,16 @@ func (t *fetch) head(status int, header http.Header, length int64) {
 	t.body = stream.New(stream.Options{
 		Size: size, Limit: h.o.MaxObject, Window: window, Patience: laggards, Reserve: h.cache.store.Reserve,
 	})
-	f.errand.head(&t.resp, size)
+	f.lookup.head(&t.resp, size)
 	if first := t.sink.pending; len(first) > 0 && !oversize && t.body.Begin(first) {
 		// Before anybody is woken: who finds it there sends head and body in one.
 		t.sink.pending = nil
-		f.errand.grown(t.sink.written)
+		f.lookup.grown(t.sink.written)
 	}
 	if t.sink.ended && !oversize && len(t.sink.pending) == 0 {
 		// Nor does anybody send what is whole before the call is over: who has it finds
 		// it stored, and its permit free.
-		f.settle()
+		f.callEnded()
 		t.body.Finish(t.sink.trailers(), nil)
 	}
 	if isError(status) {
@@ -237,7 +237,7 @@ func (t *fetch) data(p []byte) error {
 	t.readers.Begin(slow.Down, len(p))
 	n, err := t.body.Write(t.ctx, p)
 	t.readers.End(slow.Down, n)
-	t.f.errand.grown(t.sink.written)
+	t.f.lookup.grown(t.sink.written)
 	return err
 }
 
@@ -256,7 +256,7 @@ func (t *fetch) finish(err error) {
 	if t.body == nil || !isError(t.status) { // else it was told with the head
 		f.tells(t.status, err)
 	}
-	f.errand.ends(err)
+	f.lookup.ends(err)
 	if t.body == nil {
 		if err != nil {
 			f.late(err)
@@ -274,7 +274,7 @@ func (t *fetch) finish(err error) {
 		}
 		f.detach() // or a newcomer would join what is lost
 	}
-	f.settle()
+	f.callEnded()
 	t.body.Finish(t.sink.trailers(), err)
 	if t.drop {
 		t.body.Release()
@@ -287,7 +287,7 @@ func (t *fetch) finish(err error) {
 		return
 	}
 	s := h.stored(t.resp, f.req.Header, t.header, whole)
-	f.errand.brings(s)
+	f.lookup.brings(s)
 	if f.write.Put(s) {
 		t.body.Release() // it counts as stored now; else when its last reader leaves
 	}
@@ -315,12 +315,12 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 
 // freshen stores what a 304 has said that it holds, with its fields, and
 // returns it. e may be nil.
-func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, e *errand) *responses.Stored {
+func (h *Handler) freshen(w *responses.Write, r *http.Request, q rfc9111.Request, old *responses.Stored, update http.Header, sent, now time.Time, lookup *fleetLookup) *responses.Stored {
 	header := rfc9111.Freshen(old.Header, update)
 	resp := h.policy.Read(r, q, old.Status, header, sent, now)
 	s := h.stored(resp, r.Header, header, old.Body)
-	e.head(&resp, int64(len(s.Body)))
-	e.brings(s)
+	lookup.head(&resp, int64(len(s.Body)))
+	lookup.brings(s)
 	if resp.Storable {
 		w.Replace(old, s)
 	}

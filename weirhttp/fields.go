@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/internal/cdnloop"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // copyFields sets the fields of src in dst. The slices are shared: nobody

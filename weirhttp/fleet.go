@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/member"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/internal/fleetclient"
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/option"
+	"github.com/weir-go/weir/plain"
 )
 
 // FleetOptions let several instances share one Cache, through a fleet.Tier: what
@@ -23,29 +24,14 @@ import (
 // could not be stored, none to credentials that a Policy compares. When the Tier
 // is unavailable each instance goes on by itself.
 type FleetOptions struct {
-	// Tier is what the instances share. It should have a breaker, see
-	// fleet.WithBreaker. It is not closed.
-	Tier fleet.Tier
-	// Namespace keeps apart what shares a Tier. Instances of one namespace must
-	// stand before the same origin. Empty means "http".
-	Namespace string
-	// Lease is how long an instance that died holds the others back. It is
-	// extended while a call runs. 0 means 3 s, from 100 ms to 1 h.
-	Lease time.Duration
+	// Config says what is shared, and for how long. The instances of one Namespace
+	// must stand before the same origin; empty means "http". What an instance has
+	// stored lives as long as without a fleet while the Tier is unavailable.
+	fleet.Config
+
 	// MaxObject is up to which size a body goes into the Tier. What is bigger
 	// each instance fetches for itself. 0 means 256 KiB, at most 64 MiB.
 	MaxObject int64
-	// MemoryCap is how long an instance uses its own copy before it asks the Tier
-	// whether there is something newer: as late it may see a purge of which it
-	// was not told. While the Tier is unavailable its copies live as long as without
-	// a fleet. 0 means 60 s, at least 1 s.
-	MemoryCap time.Duration
-	// Keep is how long the Tier keeps an answer at most. 0 means 24 h.
-	Keep time.Duration
-	// Cooling is how long nobody else calls after a call has failed, where there
-	// is something stale to be given. It doubles with each failure in a row, up
-	// to MaxCooling. 0 means 1 s, and 30 s.
-	Cooling, MaxCooling time.Duration
 	// Logger gets a line when the Tier has not acknowledged a purge, and when it
 	// has acknowledged all of them. Nil means no log.
 	Logger *slog.Logger
@@ -53,51 +39,24 @@ type FleetOptions struct {
 
 // Defaults and bounds of FleetOptions.
 const (
-	DefaultFleetLease  = 3 * time.Second
 	DefaultFleetObject = 256 << 10
-	DefaultMemoryCap   = 60 * time.Second
-	DefaultFleetKeep   = 24 * time.Hour
-	DefaultCooling     = time.Second
-	DefaultMaxCooling  = 30 * time.Second
 	maxFleetObject     = 64 << 20
-	minFleetLease      = 100 * time.Millisecond
 	defaultNamespace   = "http"
 )
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
-// *OptionError, or nil. Without a Tier nothing is looked at.
+// *OptionError, or nil. Without a Tier only Logger and MaxObject may be given.
 func (o FleetOptions) Validate() error {
-	if o.Tier == nil {
-		return nil
-	}
-	var faults []error
-	check := func(ok bool, field string, value any, bound string) {
-		if !ok {
-			faults = append(faults, &OptionError{"FleetOptions." + field, value, bound})
-		}
-	}
-	within := func(field string, d, low, high time.Duration) {
-		check(d == 0 || d >= low && d <= high, field, d, fmt.Sprintf("from %v to %v", low, high))
-	}
-	const year = 366 * 24 * time.Hour
-	check(len(o.Namespace) <= fleet.MaxName, "Namespace", len(o.Namespace), "at most 4096 bytes")
-	within("Lease", o.Lease, minFleetLease, fleet.MaxLease)
-	check(o.MaxObject >= 0 && o.MaxObject <= maxFleetObject, "MaxObject", o.MaxObject, "from 0 to 64 MiB")
-	within("MemoryCap", o.MemoryCap, time.Second, year)
-	within("Keep", o.Keep, time.Second, year)
-	within("Cooling", o.Cooling, time.Millisecond, time.Hour)
-	within("MaxCooling", o.MaxCooling, max(cmp.Or(o.Cooling, DefaultCooling), time.Millisecond), 24*time.Hour)
-	return errors.Join(faults...)
+	f := option.Faults{Package: "weirhttp", Prefix: "FleetOptions."}
+	f.Adopt("", "Config.", o.Config.Validate())
+	f.Check(o.MaxObject >= 0 && o.MaxObject <= maxFleetObject, "MaxObject", o.MaxObject, "from 0 to 64 MiB")
+	return f.Err()
 }
 
 func (o FleetOptions) withDefaults() FleetOptions {
 	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
-	o.Lease = cmp.Or(o.Lease, DefaultFleetLease)
+	o.Config = o.Config.WithDefaults()
 	o.MaxObject = cmp.Or(o.MaxObject, DefaultFleetObject)
-	o.MemoryCap = cmp.Or(o.MemoryCap, DefaultMemoryCap)
-	o.Keep = cmp.Or(o.Keep, DefaultFleetKeep)
-	o.Cooling = cmp.Or(o.Cooling, DefaultCooling)
-	o.MaxCooling = cmp.Or(o.MaxCooling, max(DefaultMaxCooling, o.Cooling))
 	return o
 }
 
@@ -109,11 +68,11 @@ var ErrFleet = errors.New("weirhttp: the cache is in another fleet")
 // long for it. No instance shares what is stored for such a URL.
 var ErrLongURL = errors.New("weirhttp: the URL is too long for the fleet")
 
-// A membership is a Cache's part in a fleet.
-type membership struct {
+// A fleetClient is the Cache's part in a fleet.
+type fleetClient struct {
 	o      FleetOptions // with defaults
 	cache  *Cache
-	member *member.Member
+	client *fleetclient.Client
 	// epoch is the instant (in ns) before which everything that the store holds
 	// has to be checked: pushes may have been missed. An atomic, as each hit
 	// reads it.
@@ -133,8 +92,8 @@ func (c *Cache) JoinFleet(o FleetOptions) error {
 	return err
 }
 
-// join returns c's membership, and whether it is a new one.
-func (c *Cache) join(o FleetOptions) (m *membership, fresh bool, err error) {
+// join returns c's fleetClient, and whether it is a new one.
+func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	if err := o.Validate(); err != nil || o.Tier == nil {
 		return nil, false, err
 	}
@@ -147,10 +106,10 @@ func (c *Cache) join(o FleetOptions) (m *membership, fresh bool, err error) {
 		}
 		return m, false, nil
 	}
-	m = &membership{o: o, cache: c}
-	m.member, err = member.New(member.Options{
-		Tier: o.Tier, Namespace: o.Namespace, Lease: o.Lease, Keep: o.Keep, Codec: codec,
-		Hooks: member.Hooks{Changed: m.changed, Tagged: m.tagged, Reset: m.reset, Pending: m.pending},
+	m = &fleetClient{o: o, cache: c}
+	m.client, err = fleetclient.New(fleetclient.Options{
+		Tier: o.Tier, Namespace: o.Namespace, Lease: o.Lease, Keep: o.MaxKeep, Codec: codec,
+		Hooks: fleetclient.Hooks{Changed: m.changed, Tagged: m.tagged, Expired: m.expired, Reset: m.reset, Pending: m.pending},
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("weirhttp: fleet: %w", err)
@@ -172,57 +131,56 @@ func (c *Cache) LeaveFleet(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	return m.member.Close(ctx)
+	return m.client.Close(ctx)
 }
 
-// changed is of member.Hooks.
-func (m *membership) changed(name string, fence uint64, removed bool) {
+// changed is of fleetclient.Hooks.
+func (c *fleetClient) changed(name string, fence uint64, removed bool) {
 	key, place, ok := parseName(name)
 	if !ok {
 		return
 	}
-	m.cache.store.Supersede(key, place, fence, removed)
+	c.cache.store.Supersede(key, place, fence, removed)
 	if removed && place == 0 {
-		m.cache.mu.Lock()
-		m.cache.detachBelowLocked(key, fence)
-		m.cache.mu.Unlock()
+		c.cache.mu.Lock()
+		c.cache.detachBelowLocked(key, fence)
+		c.cache.mu.Unlock()
 	}
 }
 
-// tagged is of member.Hooks: the tag "" is everything.
-func (m *membership) tagged(tag string) {
-	if tag == "" {
-		m.cache.clear()
-		return
-	}
-	m.cache.purgeTags(false, tag)
-}
+// tagged is of fleetclient.Hooks: the tag "" is everything.
+func (c *fleetClient) tagged(tag string) { c.cache.purgeTagsHere(false, tag) }
 
-// reset is of member.Hooks.
-func (m *membership) reset() { m.epoch.Store(time.Now().UnixNano()) }
+// expired is of fleetclient.Hooks, likewise.
+func (c *fleetClient) expired(tag string) { c.cache.purgeTagsHere(true, tag) }
 
-// purge purges key for the others, and here what was read before they knew.
-func (m *membership) purge(ctx context.Context, key responses.Key, soft bool) error {
+// reset is of fleetclient.Hooks.
+func (c *fleetClient) reset() { c.epoch.Store(time.Now().UnixNano()) }
+
+// purge invalidates key for the others, or expires it, and here what was read
+// before they knew.
+func (c *fleetClient) purge(ctx context.Context, key responses.Key, expire bool) error {
 	name, ok := nameOf(key)
 	if !ok {
 		return ErrLongURL
 	}
-	fence, err := m.member.Write(ctx, name, fleet.Write{Expire: soft})
+	fence, err := c.client.Write(ctx, name, fleet.Write{Expire: expire})
 	if err != nil {
-		m.cache.purge(key, soft) // what was read of the Tier meanwhile
+		c.cache.purgeHere(key, expire) // what was read of the Tier meanwhile
 		return notInFleet(err)
 	}
-	m.changed(name, fence, !soft)
+	c.changed(name, fence, !expire)
 	return nil
 }
 
-// purgeTags does so for tags, "" for everything. That a purge is soft is not
-// told: for the fleet it is a whole one.
-func (m *membership) purgeTags(ctx context.Context, tags ...string) error {
-	err := m.member.InvalidateTags(ctx, tags...)
-	for _, tag := range tags { // what was read of the tier meanwhile
-		m.tagged(tag)
+// purgeTags does so for tags, "" for everything.
+func (c *fleetClient) purgeTags(ctx context.Context, expire bool, tags ...string) error {
+	order := c.client.InvalidateTags
+	if expire {
+		order = c.client.ExpireTags
 	}
+	err := order(ctx, tags...)
+	c.cache.purgeTagsHere(expire, tags...) // what was read of the Tier meanwhile
 	if err != nil {
 		return notInFleet(err)
 	}
@@ -233,18 +191,18 @@ func notInFleet(err error) error {
 	return fmt.Errorf("weirhttp: purged here, but not in the fleet: %w", err)
 }
 
-// pending is of member.Hooks.
-func (m *membership) pending(p member.Pending) {
-	if m.o.Logger == nil {
+// pending is of fleetclient.Hooks.
+func (c *fleetClient) pending(p fleetclient.Pending) {
+	if c.o.Logger == nil {
 		return
 	}
-	log := plain.Logger(m.o.Logger)
+	log := plain.Logger(c.o.Logger)
 	switch {
 	case p.Count > 0:
 		log.Warn("purges are not acknowledged by the fleet; they are queued, and what they touch is not taken from it",
-			"namespace", m.o.Namespace, "pending", p.Count, "all_reads_blocked", p.Blocked, "error", p.Err)
+			"namespace", c.o.Namespace, "pending", p.Count, "all_reads_blocked", p.Blocked, "error", p.Err)
 	default:
-		log.Info("all queued purges are acknowledged by the fleet", "namespace", m.o.Namespace)
+		log.Info("all queued purges are acknowledged by the fleet", "namespace", c.o.Namespace)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestFleetTierHangs(t *testing.T) {
 		for _, l := range e.lines {
 			l.Unhang()
 		}
-		time.Sleep(weirhttp.DefaultMemoryCap + time.Second) // the breakers close, and what memory has is due
+		time.Sleep(fleet.DefaultMemoryCap + time.Second) // the breakers close, and what memory has is due
 		e.everywhere(8, everybody("/x"))
 		e.wantCalls(5)
 	})
@@ -55,7 +55,7 @@ func TestFleetTierAwayWhileMemoryIsDue(t *testing.T) {
 		e := openEnsemble(t, 1, nil, answering(0, "Cache-Control", "max-age=600"))
 		s := e.sites[0]
 		s.get("/x").want(t, 200, "/x")
-		time.Sleep(weirhttp.DefaultMemoryCap + time.Second)
+		time.Sleep(fleet.DefaultMemoryCap + time.Second)
 		e.lines[0].Cut()
 		for range 3 {
 			if got := s.get("/x").header.Get("Cache-Status"); got != "weir; hit; ttl=539" {
@@ -81,17 +81,17 @@ func TestFleetPurgeThatDoesNotReachIt(t *testing.T) {
 			has(t, s.get("/x"), "X-Call", "1")
 		}
 		e.lines[0].Cut()
-		n, err := cache.PurgeFleet(t.Context(), "http", "shop.example", "/x", false)
+		n, err := cache.Invalidate(t.Context(), "http", "shop.example", "/x")
 		if n != 1 || !errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("PurgeFleet = %d, %v; want 1 and ErrUnavailable", n, err)
+			t.Errorf("Invalidate = %d, %v; want 1 and ErrUnavailable", n, err)
 		}
-		if err := errors.Join(cache.PurgeTagsFleet(t.Context(), false, "t"), cache.ClearFleet(t.Context())); !errors.Is(err, fleet.ErrUnavailable) {
-			t.Errorf("PurgeTagsFleet, ClearFleet = %v; want ErrUnavailable", err)
+		if err := errors.Join(cache.InvalidateTags(t.Context(), "t"), cache.InvalidateAll(t.Context())); !errors.Is(err, fleet.ErrUnavailable) {
+			t.Errorf("InvalidateTags, InvalidateAll = %v; want ErrUnavailable", err)
 		}
 		has(t, e.sites[0].get("/x"), "X-Call", "2") // purged here
-		_, err = cache.PurgeFleet(t.Context(), "http", "shop.example", "/"+strings.Repeat("x", fleet.MaxName), false)
+		_, err = cache.Invalidate(t.Context(), "http", "shop.example", "/"+strings.Repeat("x", fleet.MaxName))
 		if !errors.Is(err, weirhttp.ErrLongURL) {
-			t.Errorf("PurgeFleet of a long URL = %v; want ErrLongURL", err)
+			t.Errorf("Invalidate of a long URL = %v; want ErrLongURL", err)
 		}
 		e.lines[0].Mend() // or Close says what is lost
 		time.Sleep(5 * time.Second)
@@ -115,7 +115,7 @@ func TestFleetMemoryCap(t *testing.T) {
 		has(t, b.get("/x"), "X-Call", "1")
 		synctest.Wait()
 		e.lines[1].Deafen(true)
-		cache.Purge("http", "shop.example", "/x", false)
+		_, _ = cache.Invalidate(t.Context(), "http", "shop.example", "/x")
 		time.Sleep(10 * time.Second)
 		has(t, b.get("/x"), "X-Call", "1") // it was not told
 		before := e.lines[1].Commands()
@@ -142,9 +142,9 @@ func TestFleetConditionalRequestsWhenMemoryIsDue(t *testing.T) {
 		e := openEnsemble(t, 1, nil, answering(0, "Cache-Control", "max-age=600"))
 		s := e.sites[0]
 		s.get("/x").want(t, 200, "/x")
-		time.Sleep(2 * weirhttp.DefaultMemoryCap)
+		time.Sleep(2 * fleet.DefaultMemoryCap)
 		s.get("/x", "Range", "bytes=0-0").want(t, 206, "/")
-		time.Sleep(2 * weirhttp.DefaultMemoryCap)
+		time.Sleep(2 * fleet.DefaultMemoryCap)
 		s.do(s.request(t.Context(), http.MethodHead, "/x")).want(t, 200, "")
 		s.get("/x", "If-None-Match", `"other"`).want(t, 200, "/x")
 		e.wantCalls(1)
@@ -196,7 +196,7 @@ func TestFleetLargeBodiesStayOut(t *testing.T) {
 						}
 					}
 				}
-				time.Sleep(2 * weirhttp.DefaultMemoryCap)
+				time.Sleep(2 * fleet.DefaultMemoryCap)
 				e.wantCalls(3) // each instance its own, once for its clients, and kept
 			}
 		})
@@ -205,7 +205,7 @@ func TestFleetLargeBodiesStayOut(t *testing.T) {
 
 func TestFleetRefreshAheadInOneInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := openEnsemble(t, 4, func(_ int, o *weirhttp.Options) { o.RefreshAhead = 0.5 }, counting(time.Second, "Cache-Control", "max-age=60"))
+		e := openEnsemble(t, 4, func(_ int, o *weirhttp.Options) { o.RefreshAhead = 0.2 }, counting(time.Second, "Cache-Control", "max-age=60"))
 		for range 58 {
 			e.everywhere(2, everybody("/x"))
 			time.Sleep(time.Second)
@@ -394,9 +394,9 @@ func TestFleetStreamsAndOthersPass(t *testing.T) {
 
 func TestFleetOptions(t *testing.T) {
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
-	bad := weirhttp.FleetOptions{Tier: tier, Namespace: strings.Repeat("x", 4097), Lease: 1, MaxObject: -1, MemoryCap: 1, Keep: -1, Cooling: -1, MaxCooling: 1}
+	bad := weirhttp.FleetOptions{Config: fleet.Config{Tier: tier, Namespace: strings.Repeat("x", 4097), Lease: 1, MemoryCap: 1, MaxKeep: -1, Cooling: 2 * time.Hour, MaxCooling: 1}, MaxObject: -1}
 	_, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Fleet: bad})
-	for _, field := range []string{"Namespace", "Lease", "MaxObject", "MemoryCap", "Keep", "Cooling", "MaxCooling"} {
+	for _, field := range []string{"Namespace", "Lease", "MaxObject", "MemoryCap", "MaxKeep", "Cooling", "MaxCooling"} {
 		if err == nil || !strings.Contains(err.Error(), "FleetOptions."+field) {
 			t.Errorf("New = %v; want a fault of %s", err, field)
 		}
@@ -405,14 +405,14 @@ func TestFleetOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := weirhttp.FleetOptions{Tier: tier}
+	o := weirhttp.FleetOptions{Config: fleet.Config{Tier: tier}}
 	if err := cache.JoinFleet(o); err != nil {
 		t.Fatal(err)
 	}
-	if err := cache.JoinFleet(weirhttp.FleetOptions{Tier: tier, Namespace: "http"}); err != nil {
+	if err := cache.JoinFleet(weirhttp.FleetOptions{Config: fleet.Config{Tier: tier, Namespace: "http"}}); err != nil {
 		t.Errorf("JoinFleet once more = %v; want nil", err)
 	}
-	if err := cache.JoinFleet(weirhttp.FleetOptions{Tier: tier, Namespace: "b"}); !errors.Is(err, weirhttp.ErrFleet) {
+	if err := cache.JoinFleet(weirhttp.FleetOptions{Config: fleet.Config{Tier: tier, Namespace: "b"}}); !errors.Is(err, weirhttp.ErrFleet) {
 		t.Errorf("JoinFleet with another namespace = %v; want ErrFleet", err)
 	}
 	h, err := weirhttp.New(http.NotFoundHandler(), weirhttp.Options{Cache: cache, Fleet: o})

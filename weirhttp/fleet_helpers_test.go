@@ -30,7 +30,7 @@ func openEnsemble(t *testing.T, n int, set func(i int, o *weirhttp.Options), ori
 	for i := range n {
 		line := fleettest.NewFaults(e.tier)
 		breaker := fleet.WithBreaker(line, fleet.BreakerOptions{})
-		o := weirhttp.Options{Fleet: weirhttp.FleetOptions{Tier: breaker}}
+		o := weirhttp.Options{Fleet: weirhttp.FleetOptions{Config: fleet.Config{Tier: breaker}}}
 		if set != nil {
 			set(i, &o)
 		}

@@ -42,20 +42,21 @@ func (l *logged) count(text string) int {
 func TestT12_PurgesWhileCutOffAreNotUndone(t *testing.T) {
 	ways := map[string]func(s *site, c *weirhttp.Cache) error{
 		"url": func(s *site, c *weirhttp.Cache) error {
-			_, err := c.PurgeFleet(s.t.Context(), "http", "shop.example", "/x", false)
+			_, err := c.Invalidate(s.t.Context(), "http", "shop.example", "/x")
 			return err
 		},
 		"softly": func(s *site, c *weirhttp.Cache) error {
-			_, err := c.PurgeFleet(s.t.Context(), "http", "shop.example", "/x", true)
+			_, err := c.Expire(s.t.Context(), "http", "shop.example", "/x")
 			return err
 		},
-		"tag":        func(s *site, c *weirhttp.Cache) error { return c.PurgeTagsFleet(s.t.Context(), false, "y", "t") },
-		"tag softly": func(s *site, c *weirhttp.Cache) error { return c.PurgeTagsFleet(s.t.Context(), true, "t") },
-		"everything": func(s *site, c *weirhttp.Cache) error { return c.ClearFleet(s.t.Context()) },
+		"tag":               func(s *site, c *weirhttp.Cache) error { return c.InvalidateTags(s.t.Context(), "y", "t") },
+		"tag softly":        func(s *site, c *weirhttp.Cache) error { return c.ExpireTags(s.t.Context(), "t") },
+		"everything":        func(s *site, c *weirhttp.Cache) error { return c.InvalidateAll(s.t.Context()) },
+		"everything softly": func(s *site, c *weirhttp.Cache) error { return c.ExpireAll(s.t.Context()) },
 		"the caller has gone": func(s *site, c *weirhttp.Cache) error {
 			ctx, cancel := context.WithCancel(s.t.Context())
 			cancel()
-			_, err := c.PurgeFleet(ctx, "http", "shop.example", "/x", false)
+			_, err := c.Invalidate(ctx, "http", "shop.example", "/x")
 			return err
 		},
 		"POST": func(s *site, c *weirhttp.Cache) error {

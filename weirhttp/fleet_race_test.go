@@ -40,7 +40,7 @@ func TestFleetPurgeOvertakesAnAnswer(t *testing.T) {
 		done := make(chan reply, 1)
 		go func() { done <- e.sites[1].get("/x") }()
 		time.Sleep(500 * time.Millisecond)
-		if _, err := cache.PurgeFleet(t.Context(), "http", "shop.example", "/x", false); err != nil {
+		if _, err := cache.Invalidate(t.Context(), "http", "shop.example", "/x"); err != nil {
 			t.Fatal(err)
 		}
 		has(t, <-done, "X-Call", "2")

@@ -1,8 +1,11 @@
 package weirhttp_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,19 +240,31 @@ func TestFleetVaryThatGrows(t *testing.T) {
 func TestFleetPurgeOnOneIsSeenOnAll(t *testing.T) {
 	for name, purge := range map[string]func(*testing.T, *weirhttp.Cache, *site){
 		"url": func(t *testing.T, c *weirhttp.Cache, _ *site) {
-			if n, err := c.PurgeFleet(t.Context(), "http", "shop.example", "/x", false); n != 1 || err != nil {
-				t.Errorf("PurgeFleet = %d, %v; want 1, nil", n, err)
+			if n, err := c.Invalidate(t.Context(), "http", "shop.example", "/x"); n != 1 || err != nil {
+				t.Errorf("Invalidate = %d, %v; want 1, nil", n, err)
 			}
 		},
-		"soft": func(t *testing.T, c *weirhttp.Cache, _ *site) { c.Purge("http", "shop.example", "/x", true) },
+		"soft": func(t *testing.T, c *weirhttp.Cache, _ *site) {
+			_, _ = c.Expire(t.Context(), "http", "shop.example", "/x")
+		},
 		"tag": func(t *testing.T, c *weirhttp.Cache, _ *site) {
-			if err := c.PurgeTagsFleet(t.Context(), false, "other", "t"); err != nil {
-				t.Errorf("PurgeTagsFleet: %v", err)
+			if err := c.InvalidateTags(t.Context(), "other", "t"); err != nil {
+				t.Errorf("InvalidateTags: %v", err)
 			}
 		},
 		"all": func(t *testing.T, c *weirhttp.Cache, _ *site) {
-			if err := c.ClearFleet(t.Context()); err != nil {
-				t.Errorf("ClearFleet: %v", err)
+			if err := c.InvalidateAll(t.Context()); err != nil {
+				t.Errorf("InvalidateAll: %v", err)
+			}
+		},
+		"tag expired": func(t *testing.T, c *weirhttp.Cache, _ *site) {
+			if err := c.ExpireTags(t.Context(), "other", "t"); err != nil {
+				t.Errorf("ExpireTags: %v", err)
+			}
+		},
+		"all expired": func(t *testing.T, c *weirhttp.Cache, _ *site) {
+			if err := c.ExpireAll(t.Context()); err != nil {
+				t.Errorf("ExpireAll: %v", err)
 			}
 		},
 		"post": func(t *testing.T, _ *weirhttp.Cache, s *site) {
@@ -289,6 +304,54 @@ func TestFleetPurgeOnOneIsSeenOnAll(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// T8: what has expired on one instance stands in for a failing origin on all.
+func TestT8_ExpiredResponsesStandInOnAll(t *testing.T) {
+	for name, expire := range map[string]func(context.Context, *weirhttp.Cache) error{
+		"url": func(ctx context.Context, c *weirhttp.Cache) error {
+			_, err := c.Expire(ctx, "http", "shop.example", "/x")
+			return err
+		},
+		"tag": func(ctx context.Context, c *weirhttp.Cache) error { return c.ExpireTags(ctx, "t") },
+		"all": func(ctx context.Context, c *weirhttp.Cache) error { return c.ExpireAll(ctx) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cache, err := weirhttp.NewCache(weirhttp.DefaultCacheBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var down atomic.Bool
+			e := openEnsemble(t, 3, func(i int, o *weirhttp.Options) {
+				if i == 0 {
+					o.Cache = cache
+				}
+			}, func(w http.ResponseWriter, _ *http.Request) {
+				if down.Load() {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				w.Header().Set("Cache-Control", "max-age=600, stale-if-error=60")
+				w.Header().Set("Surrogate-Key", "t")
+				_, _ = io.WriteString(w, "old")
+			})
+			for i := range 2 {
+				e.sites[i].get("/x").want(t, 200, "old")
+			}
+			down.Store(true)
+			if err := expire(t.Context(), cache); err != nil {
+				t.Errorf("%s: %v; want it done", name, err)
+			}
+			synctest.Wait()
+			for i := range 3 { // the third has it from the Tier only
+				e.sites[i].get("/x").want(t, 200, "old")
+			}
+			time.Sleep(2 * time.Minute)
+			if r := e.sites[2].get("/x"); r.status != 503 && name != "all" {
+				t.Errorf("%s: %d after the window; want 503", name, r.status)
+			}
+		})
 	}
 }
 

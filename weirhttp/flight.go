@@ -34,12 +34,12 @@ type flight struct {
 	stale  *responses.Stored // what the call validates, or nil
 	known  *responses.Stored // what was stored when it began, or nil
 	write  *responses.Write
-	errand *errand // in the fleet, or nil
+	lookup *fleetLookup // in the fleet, or nil
 	cancel context.CancelCauseFunc
 	born   time.Time
 
 	// guarded by Cache.mu
-	older, younger *flight // in its Handler's air
+	older, younger *flight // in its Handler's activeFlights
 
 	listed  bool   // newcomers find it
 	turned  bool   // its head is being judged, or final: who joins judges for itself
@@ -50,12 +50,12 @@ type flight struct {
 	keeps   bool   // what it brings is to be stored
 	asking  bool   // the fleet is asked, there is no call yet
 	root    uint64 // the fleet's fence under which the call is made
-	members int
-	waiting []*waiter    // before the head
+	joiners int
+	waiting []*joiner    // before the head
 	crowd   admit.Crowd  // of waiting: what they ask of the limiter
 	place   *limit.Place // while it is queued for admission
 	nested  lend.Call    // calls that wait for it, and what they can lend
-	// call is the context of the call, as a CallObserver has returned it. nil
+	// call is the context of the call, as the Observer has returned it. nil
 	// without one, or before.
 	call context.Context
 
@@ -84,14 +84,14 @@ type flight struct {
 	done chan struct{}
 }
 
-// A waiter is a request on a flight that has no head yet.
-type waiter struct {
-	header http.Header
-	q      rfc9111.Request
-	leader bool
-	info   chan early // for the leader: answers before the final one
-	at     int        // its place in flight.waiting, guarded by Cache.mu
-	member admit.Member
+// A joiner is a request on a flight that has no head yet.
+type joiner struct {
+	header  http.Header
+	q       rfc9111.Request
+	leader  bool
+	info    chan early // for the leader: answers before the final one
+	at      int        // its place in flight.waiting, guarded by Cache.mu
+	inCrowd admit.Joiner
 
 	// written before flight.headed is closed
 	reader   *stream.Reader
@@ -104,21 +104,21 @@ type early struct {
 	header http.Header
 }
 
-// joinLocked makes w a member, or somebody whom nothing must be proved for if
-// w is nil. It is refused if the flight is queued for admission, and w could
+// joinLocked adds w to those who wait for the head, or counts a joiner for whom
+// nothing has to be proved if w is nil. It is refused if the flight is queued for admission, and w could
 // not be served in time. Cache.mu must be held.
-func (f *flight) joinLocked(w *waiter, d admit.Demand) error {
+func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 	if f.place != nil {
 		if err := f.place.Join(d.Until, d.Priority); err != nil {
 			return err
 		}
 	}
-	f.members++
+	f.joiners++
 	if !f.turned {
 		w.at = len(f.waiting)
 		f.waiting = append(f.waiting, w)
-		w.member.Demand = d
-		f.crowd.Add(&w.member)
+		w.inCrowd.Demand = d
+		f.crowd.Add(&w.inCrowd)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (f *flight) demandLocked() admit.Demand {
 
 // quit takes w off before there is a head. It reports false if it is too late
 // for that: the head is being judged, for w as well.
-func (f *flight) quit(w *waiter) bool {
+func (f *flight) quit(w *joiner) bool {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	if f.turned {
@@ -152,7 +152,7 @@ func (f *flight) quit(w *waiter) bool {
 	f.waiting[w.at] = f.waiting[last]
 	f.waiting[w.at].at = w.at
 	f.waiting = f.waiting[:last]
-	if f.crowd.Remove(&w.member) && f.place != nil {
+	if f.crowd.Remove(&w.inCrowd) && f.place != nil {
 		f.place.Leave(f.demandLocked().Priority) // it queues as those who stay
 	}
 	c.mu.Unlock()
@@ -160,14 +160,14 @@ func (f *flight) quit(w *waiter) bool {
 	return true
 }
 
-// leave takes a member off. The last one out also takes f out of the table,
+// leave takes a joiner off. The last one out also takes f out of the table,
 // under the same lock, or a newcomer could join a flight that is already lost.
 func (f *flight) leave() {
 	h := f.group.handler
 	h.cache.mu.Lock()
-	f.members--
-	free := f.members == 0 && f.ended
-	lost := f.members == 0 && !f.pinned && !f.over && !f.goesOnLocked()
+	f.joiners--
+	free := f.joiners == 0 && f.ended
+	lost := f.joiners == 0 && !f.pinned && !f.over && !f.goesOnLocked()
 	if lost {
 		h.cache.unlistLocked(f)
 		f.over, f.lost = true, true
@@ -230,7 +230,7 @@ func (f *flight) failLocked(err error) bool {
 // has failed meanwhile.
 func (f *flight) head(resp rfc9111.Response, header http.Header, body *stream.Body, length int64, alone bool) bool {
 	h, c := f.group.handler, f.group.handler.cache
-	c.lessons.learn(f.key, &resp, resp.Received, h.o.Relearn)
+	c.hints.learn(f.key, &resp, resp.Received, h.o.Relearn)
 	c.mu.Lock()
 	if f.turned {
 		c.mu.Unlock()
@@ -290,12 +290,12 @@ func (f *flight) detach() {
 	c.mu.Unlock()
 }
 
-// settle is called when the call has ended, and before its readers are told. Or
+// callEnded is called when the call has ended, and before its readers are told. Or
 // the first of them that is done would take f for abandoned:
 //
 //	A: has the whole answer and leaves; it is the last one
 //	B: finds f no more in the table, and nothing in the store yet
-func (f *flight) settle() {
+func (f *flight) callEnded() {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	f.over = true
@@ -307,9 +307,9 @@ func (f *flight) close() {
 	c := f.group.handler.cache
 	c.mu.Lock()
 	f.over, f.ended = true, true
-	free := f.members == 0
+	free := f.joiners == 0
 	c.unlistLocked(f)
-	f.group.handler.air.removeLocked(f)
+	f.group.handler.active.removeLocked(f)
 	c.mu.Unlock()
 	if free && f.body != nil {
 		f.body.Release()

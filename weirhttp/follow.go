@@ -8,14 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/stream"
 )
 
-// follow waits for the answer of f, of which c is a member: as w before there
+// follow waits for the answer of f, of which c is a joiner: as w before there
 // is a head, or as one who came after it with a nil w. If c was not answered
 // then, it may not have the answer.
-func (c *call) follow(f *flight, w *waiter) {
+func (c *call) follow(f *flight, w *joiner) {
 	h := c.h
 	waits := w != nil && !w.leader
 	var since time.Time
@@ -55,7 +54,7 @@ func (c *call) follow(f *flight, w *waiter) {
 
 // awaitHead waits until f has a head, or has failed. It reports false if the
 // client has left before.
-func (c *call) awaitHead(f *flight, w *waiter) bool {
+func (c *call) awaitHead(f *flight, w *joiner) bool {
 	var info chan early
 	if w != nil {
 		info = w.info
@@ -86,7 +85,7 @@ func (c *call) awaitHead(f *flight, w *waiter) bool {
 
 // share returns c's cursor, or reports that it may not have the answer. Who
 // came after the head is judged here, by the same rule.
-func (c *call) share(f *flight, w *waiter) (r *stream.Reader, released bool) {
+func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 	if w != nil {
 		return w.reader, w.released
 	}
@@ -253,5 +252,5 @@ func (c *call) noAnswer(err error) {
 func (c *call) broken(err error) {
 	c.receipt.Err = err
 	c.report(c.receipt.Outcome)
-	exchange.Break(c.w, c.r)
+	Break(c.w, c.r)
 }

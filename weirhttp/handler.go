@@ -41,17 +41,16 @@ type Handler struct {
 	refreshing sync.WaitGroup  // of these, refreshes
 	refreshes  context.Context // until StopRefreshing, or Close
 	rest       context.CancelFunc
-	background atomic.Int64 // of these, refreshes
-	air        air          // guarded by Cache.mu
+	background atomic.Int64  // of these, refreshes
+	active     activeFlights // guarded by Cache.mu
 	count      counters
 	requests   inspect.Histogram
 	calls      inspect.Histogram
 	waits      inspect.Histogram
 	hot        *hotURLs      // nil: not asked for
-	told       CallObserver  // Options.Observer if it is one, else nil
 	shadow     *shadow       // of observe mode, else nil
 	crowds     []*slow.Crowd // the calls that hold permits of each part of Options.Limiter
-	fleet      *membership   // nil: its calls are not shared with other instances
+	fleet      *fleetClient  // nil: its calls are not shared with other instances
 	joined     bool          // it is the Cache's because of this Handler
 }
 
@@ -72,7 +71,6 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	h.began = time.Now()
 	h.crowds = crowdsOf(o.Limiter, o.Clients.BlockedShare)
 	h.hot = newHotURLs(h, o.HotKeys)
-	h.told, _ = o.Observer.(CallObserver)
 	h.open, h.close = context.WithCancel(context.Background())
 	h.refreshes, h.rest = context.WithCancel(h.open)
 	h.vary = slices.Clone(o.Policy.Vary)
@@ -101,15 +99,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Admit reports whether Options.Door lets r in, and answers it if not. Together
+// Admit reports whether Options.ClientLimiter lets r in, and answers it if not. Together
 // with ServeAdmitted it is ServeHTTP: for who has to do something in between, or
 // makes a request later than it was let in. In observe mode all are let in.
 func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) bool {
-	return h.o.Door == nil || h.admit(w, r, h.now())
+	return h.o.ClientLimiter == nil || h.admit(w, r, h.now())
 }
 
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request, came time.Time) bool {
-	if h.o.Door == nil || h.o.Observe || h.atTheDoor(w, r) {
+	if h.o.ClientLimiter == nil || h.o.Observe || h.admitClient(w, r) {
 		return true
 	}
 	h.count.requests.Add(1)
@@ -117,7 +115,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, came time.Time) 
 	return false
 }
 
-// ServeAdmitted answers r without asking Options.Door.
+// ServeAdmitted answers r without asking Options.ClientLimiter.
 func (h *Handler) ServeAdmitted(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.now()) }
 
 // serve answers r, which came then.
@@ -255,13 +253,13 @@ func waited(ctx context.Context, calls *sync.WaitGroup) error {
 	}
 }
 
-// atTheDoor reports whether r may come in, and answers it if not (H13).
-func (h *Handler) atTheDoor(w http.ResponseWriter, r *http.Request) bool {
-	err := h.o.Door.Admit(r, w.Header())
+// admitClient reports whether the client limiter admits r, and answers r if not (H13).
+func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
+	err := h.o.ClientLimiter.Admit(r, w.Header())
 	if err == nil {
 		return true
 	}
-	h.count.door.Add(1)
+	h.count.refusedClient.Add(1)
 	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
 	if rw, ok := w.(ReceiptWriter); ok {
 		rw.SetReceipt(Receipt{Outcome: OutcomeRefused, Err: err})
@@ -275,9 +273,15 @@ func (h *Handler) atTheDoor(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (h *Handler) event(e Event) {
-	if h.o.Observer != nil {
-		h.tell(func() { h.o.Observer.Event(e) })
+	if h.o.Observer == nil {
+		return
 	}
+	ctx := context.Background()
+	if e.Request != nil {
+		ctx = e.Request.Context()
+	}
+	e.Route = h.o.Route
+	h.tell(func() { h.o.Observer.Event(ctx, e) })
 }
 
 // failed counts a call that has brought no answer to somebody who waited for it.

@@ -18,7 +18,7 @@ type hotURLs struct {
 }
 
 func newHotURLs(h *Handler, n int) *hotURLs {
-	if n == 0 {
+	if n <= 0 {
 		return nil
 	}
 	return &hotURLs{h: h, sketch: hotkeys.New[responses.Key](n, 0)}

@@ -9,31 +9,31 @@ import (
 	"github.com/weir-go/weir/internal/rfc9111"
 )
 
-// Requests returns how long requests took, from their coming to the end of their
+// RequestTimes returns how long requests took, from their coming to the end of their
 // answer, whatever it was. Upgrades and event streams are left out: they are held
 // for hours, which says nothing of how fast anything is. So are requests that are
 // not over.
-func (h *Handler) Requests() inspect.Durations { return h.requests.Durations() }
+func (h *Handler) RequestTimes() inspect.Durations { return h.requests.Durations() }
 
-// Calls returns how long calls of the next handler took to the head of their
+// CallTimes returns how long calls of the next handler took to the head of their
 // answer, or to their failure. Those for requests that ask for an upgrade or an
 // event stream, which have a limit of their own, are left out.
-func (h *Handler) Calls() inspect.Durations { return h.calls.Durations() }
+func (h *Handler) CallTimes() inspect.Durations { return h.calls.Durations() }
 
-// Waits returns how long requests have waited for another's call, up to its head,
+// WaitTimes returns how long requests have waited for another's call, up to its head,
 // those whose client left among them. Who came after the head has not waited.
-func (h *Handler) Waits() inspect.Durations { return h.waits.Durations() }
+func (h *Handler) WaitTimes() inspect.Durations { return h.waits.Durations() }
 
-// Flights returns at most so many of the calls in the air that requests share, or
+// ActiveFlights returns at most so many of the calls in flight that requests share, or
 // that refresh what is stored, the oldest first, those that nobody joins any more
 // among them. A call that one request makes for itself alone is none: it is in
 // Stats.InFlight only. A key is the scheme, host and target of the request, as
 // text.
-func (h *Handler) Flights(most int) []inspect.Flight {
+func (h *Handler) ActiveFlights(most int) []inspect.Flight {
 	var keys []responses.Key // to be made text without the lock
 	var all []inspect.Flight
 	h.cache.mu.Lock()
-	for f := h.air.first; f != nil && len(all) < most; f = f.younger {
+	for f := h.active.first; f != nil && len(all) < most; f = f.younger {
 		keys = append(keys, f.key)
 		all = append(all, f.lookLocked())
 	}
@@ -46,34 +46,34 @@ func (h *Handler) Flights(most int) []inspect.Flight {
 
 // HotKeys returns the busiest keys, at most so many of each kind: scheme, host and
 // target, as text, whatever the method. The load time of a call is what
-// [Handler.Calls] tells. There are none without Options.HotKeys.
+// [Handler.CallTimes] tells. There are none without Options.HotKeys.
 func (h *Handler) HotKeys(most int) inspect.HotKeys { return h.hot.top(most) }
 
 // The same of a Transport, whose requests end when their bodies are closed or
 // read to the end.
 
-// Requests is Handler.Requests.
-func (t *Transport) Requests() inspect.Durations { return t.h.Requests() }
+// RequestTimes is Handler.RequestTimes.
+func (t *Transport) RequestTimes() inspect.Durations { return t.h.RequestTimes() }
 
-// Calls is Handler.Calls, for the transport below.
-func (t *Transport) Calls() inspect.Durations { return t.h.Calls() }
+// CallTimes is Handler.CallTimes, for the transport below.
+func (t *Transport) CallTimes() inspect.Durations { return t.h.CallTimes() }
 
-// Waits is Handler.Waits.
-func (t *Transport) Waits() inspect.Durations { return t.h.Waits() }
+// WaitTimes is Handler.WaitTimes.
+func (t *Transport) WaitTimes() inspect.Durations { return t.h.WaitTimes() }
 
-// Flights is Handler.Flights.
-func (t *Transport) Flights(most int) []inspect.Flight { return t.h.Flights(most) }
+// ActiveFlights is Handler.ActiveFlights.
+func (t *Transport) ActiveFlights(most int) []inspect.Flight { return t.h.ActiveFlights(most) }
 
 // HotKeys is Handler.HotKeys.
 func (t *Transport) HotKeys(most int) inspect.HotKeys { return t.h.HotKeys(most) }
 
-// Entries counts what c holds, one after another while it is used, each as it
+// CountEntries counts what c holds, one after another while it is used, each as it
 // stands for a request that asks for nothing special. RefreshDue are those that
 // the next hit may refresh, by the options of the Handler that stored them.
 // Negative are answers of 404 and 410, Failing those of 500 and above, as long as
 // they may be given. Dead are also those that may only be validated, and those
 // whose tag was purged.
-func (c *Cache) Entries() inspect.Entries {
+func (c *Cache) CountEntries() inspect.Entries {
 	var e inspect.Entries
 	now := time.Now()
 	c.store.Each(func(s *responses.Stored, outdated bool) { *place(&e, s, now, outdated)++ })

@@ -3,7 +3,6 @@ package weirhttp_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -44,9 +43,9 @@ func TestO3_DurationsOfRequestsCallsAndWaits(t *testing.T) {
 			time.Sleep(2 * slow)
 			s.get("/a").want(t, 200, "x") // a hit takes no time here
 			synctest.Wait()
-			wantDurations(t, "Requests", s.handler.Requests(), 5, 3*2*slow+slow/4)
-			wantDurations(t, "Calls", s.handler.Calls(), 1, slow)
-			wantDurations(t, "Waits", s.handler.Waits(), 3, 2*slow+slow/4)
+			wantDurations(t, "Requests", s.handler.RequestTimes(), 5, 3*2*slow+slow/4)
+			wantDurations(t, "Calls", s.handler.CallTimes(), 1, slow)
+			wantDurations(t, "Waits", s.handler.WaitTimes(), 3, 2*slow+slow/4)
 			if got := s.handler.Stats(); got.Requests != 5 || got.Calls != 1 {
 				t.Errorf("Stats = %d requests, %d calls; want as many as durations", got.Requests, got.Calls)
 			}
@@ -57,8 +56,8 @@ func TestO3_DurationsOfRequestsCallsAndWaits(t *testing.T) {
 // TestO3_EveryRequestHasADuration: whatever becomes of a request, it is timed
 // once, and so is each call, so that the counts are those of Stats.
 func TestO3_EveryRequestHasADuration(t *testing.T) {
-	door := func(t *testing.T) *weirhttp.Door {
-		d, err := weirhttp.NewDoor(weirhttp.DoorOptions{Rate: 1, Per: time.Hour})
+	clients := func(t *testing.T) *weirhttp.ClientLimiter {
+		d, err := weirhttp.NewClientLimiter(weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +84,7 @@ func TestO3_EveryRequestHasADuration(t *testing.T) {
 		{name: "broken off, of a POST", method: "POST", path: "/broken"},
 		{name: "no answer in time", path: "/hangs"},
 		{name: "no answer in time, alone", path: "/hangs", fields: []string{"Cookie", "a=b"}},
-		{name: "refused at the door", path: "/", set: func(t *testing.T, o *weirhttp.Options) { o.Door = door(t) }},
+		{name: "refused by the client limiter", path: "/", set: func(t *testing.T, o *weirhttp.Options) { o.ClientLimiter = clients(t) }},
 		{name: "observed", path: "/fresh", set: func(_ *testing.T, o *weirhttp.Options) { o.Observe = true }},
 		{name: "broken off, observed", path: "/broken", set: func(_ *testing.T, o *weirhttp.Options) { o.Observe = true }},
 		{name: "refused by a limit", path: "/", set: func(_ *testing.T, o *weirhttp.Options) { o.Limiter = refusal{} }},
@@ -106,10 +105,10 @@ func TestO3_EveryRequestHasADuration(t *testing.T) {
 					time.Sleep(2 * time.Second)
 				}
 				stats := s.handler.Stats()
-				if got := s.handler.Requests().Count; got != stats.Requests || got < 3 {
+				if got := s.handler.RequestTimes().Count; got != stats.Requests || got < 3 {
 					t.Errorf("Requests has %d; Stats has %d; want as many", got, stats.Requests)
 				}
-				if got := s.handler.Calls().Count; got != stats.Calls || int64(got) != s.calls.Load() {
+				if got := s.handler.CallTimes().Count; got != stats.Calls || int64(got) != s.calls.Load() {
 					t.Errorf("Calls has %d; Stats has %d, and there were %d; want as many", got, stats.Calls, s.calls.Load())
 				}
 			})
@@ -165,7 +164,7 @@ func TestO3_StreamsAreNotTimed(t *testing.T) {
 					_ = resp.Body.Close()
 					synctest.Wait()
 				}
-				wantDurations(t, "Requests", s.handler.Requests(), 0, 0)
+				wantDurations(t, "Requests", s.handler.RequestTimes(), 0, 0)
 				calls := uint64(2) // to the head, which was there at once
 				if accept != "*/*" {
 					calls = 0
@@ -173,7 +172,7 @@ func TestO3_StreamsAreNotTimed(t *testing.T) {
 						t.Errorf("HotKeys = %v; want none", hot.ByTraffic)
 					}
 				}
-				wantDurations(t, "Calls", s.handler.Calls(), calls, 0)
+				wantDurations(t, "Calls", s.handler.CallTimes(), calls, 0)
 			})
 		}
 	}
@@ -210,8 +209,8 @@ func TestO3_UpgradesAreNotTimed(t *testing.T) {
 		}
 		_ = conn.Close()
 		<-left
-		wantDurations(t, "Requests", h.Requests(), 0, 0)
-		wantDurations(t, "Calls", h.Calls(), 0, 0)
+		wantDurations(t, "Requests", h.RequestTimes(), 0, 0)
+		wantDurations(t, "Calls", h.CallTimes(), 0, 0)
 		if got := h.Stats(); got.Requests != 1 || got.Calls != 1 {
 			t.Errorf("Stats = %d requests, %d calls; want one of each", got.Requests, got.Calls)
 		}
@@ -224,11 +223,11 @@ func flying(key string, state inspect.FlightState, age time.Duration, joiners in
 }
 
 func wantFlights(t *testing.T, h interface {
-	Flights(int) []inspect.Flight
+	ActiveFlights(int) []inspect.Flight
 	Stats() weirhttp.Stats
 }, want ...inspect.Flight) {
 	t.Helper()
-	got := h.Flights(100)
+	got := h.ActiveFlights(100)
 	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 		t.Errorf("Flights = %+v; want %+v", got, want)
 	}
@@ -271,10 +270,10 @@ func TestO3_FlightsByState(t *testing.T) {
 			flying("/streams", inspect.FlightStreaming, 2*time.Second, 1),
 			flying("/queued", inspect.FlightQueued, time.Second, 2),
 		)
-		if got := s.handler.Flights(2); len(got) != 2 || got[1].Key != "http://shop.example/runs" {
+		if got := s.handler.ActiveFlights(2); len(got) != 2 || got[1].Key != "http://shop.example/runs" {
 			t.Errorf("Flights(2) = %+v; want the two oldest", got)
 		}
-		if got := s.handler.Flights(-1); len(got) != 0 {
+		if got := s.handler.ActiveFlights(-1); len(got) != 0 {
 			t.Errorf("Flights(-1) = %+v; want none", got)
 		}
 		wantFlights(t, other.handler, flying("/other", inspect.FlightRunning, 2*time.Second, 1))
@@ -302,7 +301,7 @@ func TestO3_AFlightWhoseTimeIsOverIsStuck(t *testing.T) {
 			go s.get(path)
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			got := s.handler.Flights(1)
+			got := s.handler.ActiveFlights(1)
 			if len(got) != 1 || got[0].State != inspect.FlightStuck || got[0].Joiners != 0 {
 				t.Errorf("%s: Flights = %+v; want a stuck one, without joiners", path, got)
 			}
@@ -322,7 +321,7 @@ func TestO3_AFlightThatAsksTheFleet(t *testing.T) {
 		wantFlights(t, e.sites[1].handler, flying("/a", inspect.FlightAsking, slow/4, 1))
 		time.Sleep(slow)
 		wantFlights(t, e.sites[1].handler)
-		wantDurations(t, "Calls", e.sites[1].handler.Calls(), 0, 0)
+		wantDurations(t, "Calls", e.sites[1].handler.CallTimes(), 0, 0)
 	})
 }
 
@@ -353,10 +352,10 @@ func TestO3_EntriesByState(t *testing.T) {
 			}
 		}
 		time.Sleep(100 * time.Second)
-		cache.Purge("http", "shop.example", "/marked?control=max-age=1000,stale-if-error=1000", true)
-		cache.PurgeTags(false, "tagged")
+		_, _ = cache.Expire(t.Context(), "http", "shop.example", "/marked?control=max-age=1000,stale-if-error=1000")
+		_ = cache.InvalidateTags(t.Context(), "tagged")
 		want := inspect.Entries{Fresh: 1, RefreshDue: 1, Stale: 1, OnError: 2, Negative: 2, Failing: 1, Dead: 2}
-		if got := cache.Entries(); got != want {
+		if got := cache.CountEntries(); got != want {
 			t.Errorf("Entries = %+v; want %+v", got, want)
 		}
 		if got := cache.Stats().Responses; got != 10 {
@@ -414,16 +413,16 @@ func TestO3_HotKeysOfLongTargets(t *testing.T) {
 }
 
 func TestO3_NoHotKeysUnlessAskedFor(t *testing.T) {
-	s := open(t, h1, weirhttp.Options{}, answering(0))
-	s.get("/a")
-	if got := s.handler.HotKeys(10); !reflect.DeepEqual(got, inspect.HotKeys{}) {
-		t.Errorf("HotKeys = %+v; want none", got)
-	}
-	for _, n := range []int{-1, weirhttp.MaxHotKeys + 1} {
-		err := weirhttp.Options{HotKeys: n}.Validate()
-		if want := fmt.Sprintf("weirhttp: Options.HotKeys is %d, must be from 0 to 10000", n); err == nil || err.Error() != want {
-			t.Errorf("Validate with %d = %v; want %s", n, err, want)
+	for _, n := range []int{0, -1} {
+		s := open(t, h1, weirhttp.Options{HotKeys: n}, answering(0))
+		s.get("/a")
+		if got := s.handler.HotKeys(10); !reflect.DeepEqual(got, inspect.HotKeys{}) {
+			t.Errorf("HotKeys = %+v with %d; want none", got, n)
 		}
+	}
+	err := weirhttp.Options{HotKeys: weirhttp.MaxHotKeys + 1}.Validate()
+	if want := "weirhttp: Options.HotKeys is 10001, must be at most 10000"; err == nil || err.Error() != want {
+		t.Errorf("Validate = %v; want %s", err, want)
 	}
 }
 
@@ -439,9 +438,9 @@ func TestO3_TransportTells(t *testing.T) {
 		time.Sleep(slow / 2)
 		wantFlights(t, tr, flying("/a", inspect.FlightRunning, slow/2, 3))
 		time.Sleep(slow)
-		wantDurations(t, "Requests", tr.Requests(), 3, 3*slow)
-		wantDurations(t, "Calls", tr.Calls(), 1, slow)
-		wantDurations(t, "Waits", tr.Waits(), 2, 2*slow)
+		wantDurations(t, "Requests", tr.RequestTimes(), 3, 3*slow)
+		wantDurations(t, "Calls", tr.CallTimes(), 1, slow)
+		wantDurations(t, "Waits", tr.WaitTimes(), 2, 2*slow)
 		if hot := tr.HotKeys(1); len(hot.ByTraffic) != 1 || hot.ByTraffic[0].Key != "http://shop.example/a" {
 			t.Errorf("ByTraffic = %+v; want /a", hot.ByTraffic)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/limit"
@@ -43,7 +42,7 @@ type shadow struct {
 	mu    sync.Mutex
 	calls map[responses.Key][]*observed // guarded by mu; those that a newcomer would join
 
-	hits, joined, compared, differed, queued, refused, door atomic.Uint64
+	hits, joined, compared, differed, queued, refused, refusedClient atomic.Uint64
 }
 
 // observed is an answer that would be shared, and what is compared.
@@ -73,15 +72,15 @@ func newShadow() *shadow {
 func (s *shadow) stats() ObserveStats {
 	return ObserveStats{
 		Hits: s.hits.Load(), Joined: s.joined.Load(), Compared: s.compared.Load(), Differed: s.differed.Load(),
-		Queued: s.queued.Load(), Refused: s.refused.Load(), Door: s.door.Load(),
+		Queued: s.queued.Load(), Refused: s.refused.Load(), RefusedClient: s.refusedClient.Load(),
 	}
 }
 
 // observe hands r on as it is, and works out what would have become of it.
 func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time, turn uint64) {
 	s := h.shadow
-	if h.o.Door != nil && h.o.Door.Admit(r, make(http.Header)) != nil {
-		s.door.Add(1)
+	if h.o.ClientLimiter != nil && h.o.ClientLimiter.Admit(r, make(http.Header)) != nil {
+		s.refusedClient.Add(1)
 	}
 	q := h.policy.ReadRequest(r.Header)
 	o := &observation{ResponseWriter: w, h: h, r: r, q: q, sent: time.Now(), endless: q.Upgrade || q.Streams}
@@ -98,12 +97,12 @@ func (h *Handler) observe(w http.ResponseWriter, r *http.Request, came time.Time
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
-	o.leg = leg{h: h, key: key, apart: o.endless, info: CallInfo{Request: r}}
+	o.trace = callTrace{h: h, key: key, apart: o.endless, info: CallInfo{Request: r}}
 	o.err = errBroken // unless the handler returns; a panic goes its way
-	defer func() { o.leg.end(o.err) }()
+	defer func() { o.trace.end(o.err) }()
 	returned := false
 	defer func() { o.end(returned) }()
-	h.next.ServeHTTP(o, o.leg.begin(r))
+	h.next.ServeHTTP(o, o.trace.begin(r))
 	returned = true
 }
 
@@ -152,14 +151,14 @@ type observation struct {
 	sum    maphash.Hash
 	failed error // of Fail
 
-	leg     leg
+	trace   callTrace
 	err     error // with which the answer has ended
 	endless bool
 	counted bool // what has become of it
 	lost    bool // the client does not take the answer
 }
 
-var _ exchange.Sink = (*observation)(nil)
+var _ Sink = (*observation)(nil)
 
 // place works out where the request would stand.
 func (o *observation) place() {
@@ -205,7 +204,7 @@ func (o *observation) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		o.status = status
 		o.counts(&o.h.count.missed)
-		o.leg.head(status)
+		o.trace.head(status)
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
 		o.headed()
@@ -235,7 +234,7 @@ func (o *observation) headed() {
 		resp.Sharing, resp.Storable = rfc9111.Nobody, false
 	}
 	resp.Storable = resp.Storable && !o.fin
-	o.h.cache.lessons.learn(o.key, &resp, now, o.h.o.Relearn)
+	o.h.cache.hints.learn(o.key, &resp, now, o.h.o.Relearn)
 	o.leads.resp = resp
 	close(o.leads.head)
 	if !resp.Storable || !resp.Explicit {
@@ -261,7 +260,7 @@ func (o *observation) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil && o.status == 0 {
 		o.status = http.StatusSwitchingProtocols
 		o.counts(&o.h.count.missed)
-		o.leg.head(o.status)
+		o.trace.head(o.status)
 		o.endless = true
 		if o.leads != nil {
 			close(o.leads.head) // with nothing that could be shared
@@ -281,7 +280,7 @@ func (o *observation) FlushError() error {
 // Flush is [http.Flusher].
 func (o *observation) Flush() { _ = o.FlushError() }
 
-// Fail is of [exchange.Sink].
+// Fail is of [Sink].
 func (o *observation) Fail(err error) {
 	if o.status != 0 || o.failed != nil {
 		return
@@ -330,7 +329,7 @@ func (o *observation) cutOff() {
 	}
 }
 
-// CloseDelimited is of [exchange.Sink].
+// CloseDelimited is of [Sink].
 func (o *observation) CloseDelimited() { o.fin = true }
 
 // end compares the answer with the one that would have been given.

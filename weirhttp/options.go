@@ -2,14 +2,13 @@ package weirhttp
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/weir-go/weir/internal/hotkeys"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // Options configure a Handler or a Transport. The zero Options are safe: the
@@ -32,15 +31,15 @@ type Options struct {
 	// NoCoalescing starts a call for each miss.
 	NoCoalescing bool
 	// FinishAbandoned lets a call whose last client has left run to its end and
-	// be stored, instead of cancelling it.
+	// be stored, instead of canceling it.
 	FinishAbandoned bool
 	// Observe shares, stores and refuses nothing. It counts what would have been
 	// shared and refused, and compares the bodies that would have been shared,
 	// see [ObserveStats].
 	Observe bool
 
-	// Door lets clients in, before anything else. nil lets everybody in.
-	Door *Door
+	// ClientLimiter lets clients in, before anything else. nil lets everybody in.
+	ClientLimiter *ClientLimiter
 	// Limiter stands where a call to the next handler starts. nil means a
 	// limit.Concurrency of 256 with its default queue. Give limit.All() for
 	// none.
@@ -59,7 +58,9 @@ type Options struct {
 	Window int64
 	// RefreshAhead is the share of the freshness lifetime, counted from its end,
 	// in which a hit starts a refresh in the background, at most once for each
-	// response that was hit RefreshHits times. 0 means off, at most 0.9.
+	// response that was hit RefreshHits times. For each response up to a tenth of
+	// the lifetime is added at random, and at most RefreshAhead. 0 means off, at
+	// most MaxRefreshAhead, 0.5.
 	RefreshAhead float64
 	// RefreshHits is how many hits make a response hot. 0 means 2.
 	RefreshHits int
@@ -73,7 +74,7 @@ type Options struct {
 	// not refreshed; then one of them tries. It doubles with each failure in a row,
 	// up to MaxCooling, and a success ends it. Who may not be given anything stale
 	// makes a call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing
-	// is remembered. In a fleet, see FleetOptions.Cooling for the other instances.
+	// is remembered. FleetOptions.Cooling is for the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
 
 	// HeadTimeout bounds the time from the start of a call to its final head. As
@@ -105,93 +106,14 @@ type Options struct {
 	Route string
 	// HotKeys is how many of the busiest keys Handler.HotKeys can tell, by traffic
 	// and by load time, at most MaxHotKeys. Each takes a few kilobytes. Of a target
-	// the first kilobyte counts, so that long ones take no more. Zero: none, at no
-	// cost.
+	// the first kilobyte counts, so that long ones take no more. 0 and negative mean
+	// none, at no cost.
 	HotKeys int
-	// Observer is told what happens, nil costs nothing.
+	// Observer is told what happens, nil costs nothing. See [Observers] for several.
 	Observer Observer
 }
 
-// An Observer is told what happens beside the answers, which carry a [Receipt].
-// Its methods are called on the goroutine that it happens on, and must return
-// soon. They may be called at the same time.
-type Observer interface {
-	// Event tells of e.
-	Event(e Event)
-}
-
-// An Event is something that happened.
-type Event struct {
-	Kind    EventKind
-	Request *http.Request // must not be changed or kept; nil where there is none
-	Status  int
-	Err     error
-}
-
-// An EventKind says what happened.
-type EventKind uint8
-
-// The kinds of events.
-const (
-	EventRefused  EventKind = 1 + iota // a request was refused; Err says by what
-	EventFailed                        // a call failed without an answer
-	EventPanicked                      // the next handler panicked; Err is a *flight.PanicError
-	EventDiffered                      // in observe mode, an answer that would have been shared differed
-	EventStale                         // a stale answer was given because of Err
-)
-
-// A CallObserver is an [Observer] that is also told of calls and of waits, as
-// traces want it. Its methods are called on the goroutines of calls and requests,
-// under no lock. They must be quick; a panic in one is swallowed. What no call is
-// made for, such as a hit or a refusal, is not told of.
-type CallObserver interface {
-	Observer
-
-	// CallStart is called before the next handler is, with the request that it
-	// gets: header is that request's own, and may be added to (a traceparent). The
-	// context that it returns is the call's; it must be ctx or derived from it.
-	CallStart(ctx context.Context, c CallInfo, header http.Header) context.Context
-
-	// CallEnd is called once for each CallStart, when the call has ended, its body
-	// too, with the context that CallStart returned, less its cancellation. A call
-	// that was given up has not ended before its handler returns.
-	CallEnd(ctx context.Context, c CallInfo, end CallEnd)
-
-	// Waited is called when a request has waited for another's call, with the
-	// request's context: before it is answered, and also if it is not by that call.
-	Waited(ctx context.Context, w Wait)
-}
-
-// CallInfo describes a call of the next handler.
-type CallInfo struct {
-	Route      string        // Options.Route
-	Request    *http.Request // the request that led to it; must not be changed or kept
-	Background bool          // a refresh
-}
-
-// CallEnd tells how a call ended.
-type CallEnd struct {
-	Start    time.Time
-	Headed   time.Duration // to the head of the answer, 0 without one
-	Duration time.Duration // to the end of the answer
-	Queued   time.Duration // before Start, waiting for admission
-	Status   int           // of the answer, 0 without one
-	Err      error
-}
-
-// Wait describes a request's wait for another's call, up to its head.
-type Wait struct {
-	Route    string // Options.Route
-	Start    time.Time
-	Duration time.Duration
-	Err      error // why the client left, or what the call failed with
-
-	// Call is the context that CallStart returned, so that a trace can link to it.
-	// It is nil if the call had not started.
-	Call context.Context
-}
-
-// Client tells who a client is, for a [Door]: an address.
+// Client tells who a client is, for a [ClientLimiter]: an address.
 type Client func(*http.Request) netip.Addr
 
 // Defaults and bounds of Options.
@@ -201,21 +123,19 @@ const (
 	DefaultMaxObject   = 8 << 20
 	DefaultWindow      = 4 << 20
 	DefaultRelearn     = 10 * time.Second
+	DefaultCooling     = time.Second
+	DefaultMaxCooling  = 30 * time.Second
 	DefaultTimeout     = 60 * time.Second
 	DefaultStreamIdle  = 10 * time.Minute
 	MaxHotKeys         = hotkeys.Max
-	maxRefreshAhead    = 0.9
+	MaxRefreshAhead    = 0.5
 )
 
 // Validate returns all faults of o at once, joined by errors.Join, each an
 // *OptionError, or nil. New calls it.
 func (o Options) Validate() error {
-	var faults []error
-	check := func(ok bool, field string, value any, bound string) {
-		if !ok {
-			faults = append(faults, &OptionError{"Options." + field, value, bound})
-		}
-	}
+	f := option.Faults{Package: "weirhttp", Prefix: "Options."}
+	check := f.Check
 	const duration = "0 or more"
 	p := o.Policy
 	check(printable(o.Name), "Name", o.Name, "printable ASCII")
@@ -228,15 +148,17 @@ func (o Options) Validate() error {
 	check(p.StaleOffline >= 0, "Policy.StaleOffline", p.StaleOffline, duration)
 	check(o.MaxObject >= 0, "MaxObject", o.MaxObject, duration)
 	check(o.Window >= 0, "Window", o.Window, duration)
-	check(o.RefreshAhead >= 0 && o.RefreshAhead <= maxRefreshAhead, "RefreshAhead", o.RefreshAhead, "from 0 to 0.9")
+	check(o.RefreshAhead >= 0 && o.RefreshAhead <= MaxRefreshAhead, "RefreshAhead", o.RefreshAhead,
+		"from 0 to 0.5: the share of the lifetime, counted from its end")
 	check(o.RefreshHits >= 0, "RefreshHits", o.RefreshHits, duration)
-	check(o.HotKeys >= 0 && o.HotKeys <= MaxHotKeys, "HotKeys", o.HotKeys, "from 0 to 10000")
+	check(o.HotKeys <= MaxHotKeys, "HotKeys", o.HotKeys, "at most 10000")
 	check(o.Relearn >= 0, "Relearn", o.Relearn, duration)
 	check(o.Cooling <= time.Hour, "Cooling", o.Cooling, "at most 1 h")
 	check(o.MaxCooling == 0 || o.MaxCooling >= cmp.Or(o.Cooling, DefaultCooling) && o.MaxCooling <= 24*time.Hour,
 		"MaxCooling", o.MaxCooling, "from Cooling to 24 h")
 	o.Clients.check(check)
-	return errors.Join(append(faults, o.Fleet.Validate())...)
+	f.Add(o.Fleet.Validate())
+	return f.Err()
 }
 
 func printable(s string) bool {

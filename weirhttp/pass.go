@@ -12,13 +12,12 @@ import (
 	"time"
 
 	coalesce "github.com/weir-go/weir/flight"
-	"github.com/weir-go/weir/internal/exchange"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
 )
 
-var _ exchange.Sink = (*passage)(nil)
+var _ Sink = (*passthroughWriter)(nil)
 
 // pass hands r to the next handler as it is, under the limits: it concerns no
 // cache. Upgrades and event streams are counted apart from calls, as they are
@@ -41,7 +40,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		h.count.streams.Add(1)
 		defer h.count.streams.Add(-1)
 	}
-	p := &passage{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1}
+	p := &passthroughWriter{ResponseWriter: w, h: h, r: r, c: c, ctx: ctx, length: -1}
 	p.client.Start(p.terms(), h.cutter(w, cancel))
 	defer p.client.Close()
 	if p.ahead() {
@@ -69,10 +68,10 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
 	defer h.count.inFlight.Add(-1)
-	p.leg = leg{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
-	r = p.leg.begin(r.WithContext(ctx))
+	p.trace = callTrace{h: h, key: key, apart: c.endless, queued: c.receipt.Queued, info: CallInfo{Request: r}}
+	r = p.trace.begin(r.WithContext(ctx))
 	p.final = coalesce.ErrGoexit // of which the handler does not come back
-	defer func() { p.leg.end(p.final) }()
+	defer func() { p.trace.end(p.final) }()
 	wait, late := h.o.HeadTimeout, errNoHead
 	if c.endless {
 		wait, late = h.o.StreamIdleTimeout, errIdle
@@ -102,8 +101,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 	p.end(err)
 }
 
-// A passage is the ResponseWriter of a request that is passed on.
-type passage struct {
+// A passthroughWriter is the ResponseWriter of a request that bypasses the cache.
+type passthroughWriter struct {
 	http.ResponseWriter
 	h      *Handler
 	r      *http.Request
@@ -117,7 +116,7 @@ type passage struct {
 	status int          // of the final answer
 	err    error        // of Fail
 	lost   bool         // the client does not take the answer
-	leg    leg
+	trace  callTrace
 	client slow.Client
 	took   int64       // memory of the body that was read ahead
 	length int64       // of the answer's body, as declared, -1 without
@@ -129,7 +128,7 @@ type passage struct {
 }
 
 // moved notes that there was progress in a body.
-func (p *passage) moved() {
+func (p *passthroughWriter) moved() {
 	switch {
 	case p.idle != nil && p.headed.Load():
 		if d := time.Duration(p.still.Load()); d > 0 {
@@ -144,7 +143,7 @@ func (p *passage) moved() {
 // done on another goroutine than the one that writes the answer.
 type upload struct {
 	io.ReadCloser
-	p *passage
+	p *passthroughWriter
 }
 
 func (u upload) Read(b []byte) (int, error) {
@@ -156,9 +155,9 @@ func (u upload) Read(b []byte) (int, error) {
 }
 
 // uploads reports whether the body of r comes from the client still.
-func (p *passage) uploads(r *http.Request) bool {
+func (p *passthroughWriter) uploads(r *http.Request) bool {
 	switch r.Body.(type) {
-	case nil, *exchange.ReadBody, begunBody:
+	case nil, *readBody, begunBody:
 		return false
 	}
 	return r.Body != http.NoBody
@@ -166,7 +165,7 @@ func (p *passage) uploads(r *http.Request) bool {
 
 // terms are what p's client has to keep up. Whether the answer is a stream shows
 // at its head.
-func (p *passage) terms() slow.Terms {
+func (p *passthroughWriter) terms() slow.Terms {
 	if p.c.q.Upgrade || isGRPC(p.r.Header) {
 		return slow.Terms{}
 	}
@@ -174,11 +173,11 @@ func (p *passage) terms() slow.Terms {
 }
 
 // Unwrap is for http.ResponseController.
-func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *passthroughWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // WriteHeader writes the head. An answer that is no error, to a request that
 // may have changed something, invalidates before the client can know of it.
-func (p *passage) WriteHeader(status int) {
+func (p *passthroughWriter) WriteHeader(status int) {
 	if p.status != 0 || p.err != nil {
 		return
 	}
@@ -196,7 +195,7 @@ func (p *passage) WriteHeader(status int) {
 	}
 	p.status = status
 	p.answered.Store(true)
-	p.leg.head(status)
+	p.trace.head(status)
 	p.c.receipt.UpstreamStatus = status
 	if p.timer != nil {
 		p.timer.Stop()
@@ -211,7 +210,7 @@ func (p *passage) WriteHeader(status int) {
 	scheme, own := p.h.scheme(p.r), *p.r
 	own.RequestURI = target(p.r) // as it is in the key
 	for _, t := range rfc9111.Invalidates(&own, scheme, status, p.Header()) {
-		p.h.cache.Purge(scheme, p.r.Host, t, false)
+		_, _ = p.h.cache.Invalidate(context.Background(), scheme, p.r.Host, t) // it is counted, and sent again
 	}
 	if isStream(p.Header()) {
 		p.client.Endless()
@@ -235,7 +234,7 @@ func (p *passage) WriteHeader(status int) {
 // written is called before n bytes of the body are written. If they are the last,
 // the origin has done its part: what the client takes its time with is here, and
 // needs no permit. Only of a forwarder is it known that it does nothing after.
-func (p *passage) written(n int) {
+func (p *passthroughWriter) written(n int) {
 	p.wrote += int64(n)
 	none := p.r.Method == http.MethodHead || p.status == http.StatusNoContent || p.status == http.StatusNotModified
 	if p.h.o.Gateway && (p.wrote == p.length || none) {
@@ -245,7 +244,7 @@ func (p *passage) written(n int) {
 }
 
 // Write writes a piece of the body.
-func (p *passage) Write(b []byte) (int, error) {
+func (p *passthroughWriter) Write(b []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err
 	}
@@ -267,13 +266,13 @@ func (p *passage) Write(b []byte) (int, error) {
 }
 
 // Hijack is [http.Hijacker]. What is said on the connection is not looked at.
-func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (p *passthroughWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(p.ResponseWriter).Hijack()
 	if err == nil && p.status == 0 {
 		p.status = http.StatusSwitchingProtocols
 		p.client.Close()
 		p.answered.Store(true)
-		p.leg.head(p.status)
+		p.trace.head(p.status)
 		p.c.endless = true
 		if p.timer != nil {
 			p.timer.Stop()
@@ -284,7 +283,7 @@ func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // FlushError is for http.ResponseController.
-func (p *passage) FlushError() error {
+func (p *passthroughWriter) FlushError() error {
 	if p.err != nil {
 		return p.err
 	}
@@ -299,21 +298,21 @@ func (p *passage) FlushError() error {
 }
 
 // Flush is [http.Flusher].
-func (p *passage) Flush() { _ = p.FlushError() }
+func (p *passthroughWriter) Flush() { _ = p.FlushError() }
 
-// Fail is of [exchange.Sink].
-func (p *passage) Fail(err error) {
+// Fail is of [Sink].
+func (p *passthroughWriter) Fail(err error) {
 	if p.status == 0 && p.err == nil {
 		p.err = err
 	}
 }
 
-// CloseDelimited is of [exchange.Sink]. Nothing of it is stored anyway.
-func (p *passage) CloseDelimited() {}
+// CloseDelimited is of [Sink]. Nothing of it is stored anyway.
+func (p *passthroughWriter) CloseDelimited() {}
 
 // whole reports whether what was written is all of the answer, or net/http sees
 // for itself that it is not.
-func (p *passage) whole() bool {
+func (p *passthroughWriter) whole() bool {
 	switch p.status {
 	case 0:
 		return false
@@ -324,7 +323,7 @@ func (p *passage) whole() bool {
 }
 
 // end is called when the handler has returned, with what it panicked with.
-func (p *passage) end(err error) {
+func (p *passthroughWriter) end(err error) {
 	if err == nil {
 		err = p.err
 	}

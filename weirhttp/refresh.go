@@ -13,14 +13,17 @@ import (
 // not store anything.
 const refreshRetry = time.Second
 
+// refreshJitter is the share of the lifetime by which a refresh may start earlier
+// than RefreshAhead says, as in a Guard.
+const refreshJitter = 0.1
+
 // refreshFrom returns the instant from which a hit on s starts a refresh: the
-// end of its freshness, or with RefreshAhead some time before, up to a tenth of
-// that share later, so that those that were stored together do not fall due
-// together.
+// end of its freshness, or with RefreshAhead some time before, with jitter, so
+// that responses that were stored together are not refreshed together.
 func (h *Handler) refreshFrom(s *responses.Stored) time.Time {
 	left := s.Lifetime - s.Age
 	if h.o.RefreshAhead > 0 && left > 0 {
-		ahead := h.o.RefreshAhead * (1 - rand.Float64()/10)
+		ahead := h.o.RefreshAhead + min(refreshJitter, h.o.RefreshAhead)*rand.Float64()
 		left -= time.Duration(float64(s.Lifetime) * ahead)
 	}
 	return s.Received.Add(max(left, 0))

@@ -126,12 +126,12 @@ func TestH11_StaleOnErrorIsCounted(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				door := &gate{}
+				limiter := &gate{}
 				origin := answering(0, "Cache-Control", row.control)
-				s := open(t, h1, weirhttp.Options{NoCoalescing: row.alone, Limiter: door}, func(w http.ResponseWriter, r *http.Request) { origin(w, r) })
+				s := open(t, h1, weirhttp.Options{NoCoalescing: row.alone, Limiter: limiter}, func(w http.ResponseWriter, r *http.Request) { origin(w, r) })
 				s.get("/a").want(t, 200, "/a")
 				time.Sleep(15 * time.Second)
-				origin, door.shut = row.then, row.full
+				origin, limiter.shut = row.then, row.full
 				s.get("/a")
 				synctest.Wait()
 				st := s.handler.Stats()

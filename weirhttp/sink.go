@@ -4,11 +4,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/weir-go/weir/internal/exchange"
 )
 
-var _ exchange.Sink = (*sink)(nil)
+var _ Sink = (*sink)(nil)
 
 // maxPending is how much of a body is held back until its handler flushes, or
 // returns: then its length is known. net/http does so too.
@@ -32,7 +30,7 @@ type receiver interface {
 type sink struct {
 	to     receiver
 	method string
-	leg    leg
+	trace  callTrace
 
 	header  http.Header
 	fixed   http.Header // what it was at WriteHeader: the head of the answer
@@ -51,8 +49,8 @@ type sink struct {
 	got  *time.Timer // ends the call when there is no head in time
 }
 
-func newSink(to receiver, method string, l leg) *sink {
-	return &sink{to: to, method: method, leg: l, header: make(http.Header), length: -1}
+func newSink(to receiver, method string, t callTrace) *sink {
+	return &sink{to: to, method: method, trace: t, header: make(http.Header), length: -1}
 }
 
 // Header returns the fields of the answer, and then its trailers.
@@ -88,11 +86,11 @@ func (s *sink) handOn() {
 		return
 	}
 	s.headed = true
-	s.leg.head(s.status)
+	s.trace.head(s.status)
 	if s.got != nil {
 		s.got.Stop()
 	}
-	s.wait = s.leg.h.idleTimeout(isStream(s.fixed))
+	s.wait = s.trace.h.idleTimeout(isStream(s.fixed))
 	s.moved()
 	s.to.head(s.status, s.fixed, s.length)
 	if len(s.pending) > 0 {
@@ -159,14 +157,14 @@ func (s *sink) Flush() {
 	s.to.flush()
 }
 
-// Fail is of [exchange.Sink].
+// Fail is of [Sink].
 func (s *sink) Fail(err error) {
 	if s.status == 0 && s.err == nil {
 		s.err = err
 	}
 }
 
-// CloseDelimited is of [exchange.Sink].
+// CloseDelimited is of [Sink].
 func (s *sink) CloseDelimited() { s.fin = true }
 
 // whole reports whether what was written is certainly all of the answer.

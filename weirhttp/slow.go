@@ -3,12 +3,12 @@ package weirhttp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir/internal/slow"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 // ErrSlowClient is in the chain of the errors with which requests end whose client
@@ -44,10 +44,10 @@ type ClientLimits struct {
 	// BlockedShare is the share of Options.Limiter's permits that may be held by
 	// calls that wait for their client. Beyond it, while others are queued for a
 	// permit, the slowest clients are cut, down to it; none that moves 128 KiB a
-	// second or more. One permit may always be blocked. 0 means 0.5; 1 means no
-	// bound. It holds for each part of a limit.All that is a Concurrency or an
-	// Adaptive, and for each Handler by itself; routes of a gateway share that of
-	// their upstream.
+	// second or more. One permit may always be blocked. 0 means 0.5, negative
+	// means no bound, as 1 does. It holds for each part of a limit.All that is a
+	// Concurrency or an Adaptive, and for each Handler by itself; a
+	// [SharedLimiter] has one for all its Handlers.
 	BlockedShare float64
 }
 
@@ -65,19 +65,15 @@ const (
 // Validate returns all faults of c at once, joined by errors.Join, each an
 // *OptionError, or nil.
 func (c ClientLimits) Validate() error {
-	var faults []error
-	c.check(func(ok bool, field string, value any, bound string) {
-		if !ok {
-			faults = append(faults, &OptionError{field, value, bound})
-		}
-	})
-	return errors.Join(faults...)
+	f := option.Faults{Package: "weirhttp"}
+	c.check(f.Check)
+	return f.Err()
 }
 
-func (c ClientLimits) check(check func(ok bool, field string, value any, bound string)) {
+func (c ClientLimits) check(check func(ok bool, field string, value any, bound string) bool) {
 	check(c.ReadAhead <= maxReadAhead, "Clients.ReadAhead", c.ReadAhead, "at most 16 MiB (16777216)")
 	check(c.Grace >= 0 && c.Grace <= maxGrace, "Clients.Grace", c.Grace, "from 0 to 10m")
-	check(c.BlockedShare >= 0 && c.BlockedShare <= 1, "Clients.BlockedShare", c.BlockedShare, "from 0 to 1")
+	check(c.BlockedShare <= 1, "Clients.BlockedShare", c.BlockedShare, "at most 1")
 }
 
 func (c ClientLimits) withDefaults() ClientLimits {
@@ -99,25 +95,58 @@ func (c ClientLimits) terms() slow.Terms { return slow.Terms{MinRate: c.MinRate,
 func crowdsOf(l limit.Limiter, share float64) []*slow.Crowd {
 	var crowds []*slow.Crowd
 	for _, part := range limit.Parts(l) {
-		switch part := part.(type) {
-		case slow.Crowded:
-			if c := part.Crowd(); c != nil {
-				crowds = append(crowds, c)
-			}
-		case interface{ Stats() limit.ConcurrencyStats }:
-			crowds = append(crowds, slow.NewCrowd(func() (int, int, int) {
-				s := part.Stats()
-				return s.Limit, s.InUse, s.Queued
-			}, share))
-		case interface{ Stats() limit.AdaptiveStats }:
-			crowds = append(crowds, slow.NewCrowd(func() (int, int, int) {
-				s := part.Stats()
-				return s.Limit, s.InUse, s.Queued
-			}, share))
+		if shared, ok := part.(*SharedLimiter); ok {
+			crowds = append(crowds, shared.crowd)
+		} else if g := gaugeOf(part); g != nil {
+			crowds = append(crowds, slow.NewCrowd(g, share))
 		}
 	}
 	return crowds
 }
+
+// gaugeOf returns what reads l, nil if l does not tell.
+func gaugeOf(l limit.Limiter) slow.Gauge {
+	switch l := l.(type) {
+	case interface{ Stats() limit.ConcurrencyStats }:
+		return func() (int, int, int) {
+			s := l.Stats()
+			return s.Limit, s.InUse, s.Queued
+		}
+	case interface{ Stats() limit.AdaptiveStats }:
+		return func() (int, int, int) {
+			s := l.Stats()
+			return s.Limit, s.InUse, s.Queued
+		}
+	}
+	return nil
+}
+
+// A SharedLimiter is a Limiter that several Handlers use together with one bound on the
+// permits that slow clients block. A Limiter that is not shared so has that bound in each
+// Handler by itself. It is safe for concurrent use.
+type SharedLimiter struct {
+	limit.Limiter
+	crowd *slow.Crowd
+}
+
+// NewSharedLimiter returns a SharedLimiter of l, which has a method Stats as
+// [limit.Concurrency] or [limit.Adaptive] has; with another Limiter there is no bound.
+// share is as [ClientLimits.BlockedShare], and wins over that of the Handlers.
+func NewSharedLimiter(l limit.Limiter, share float64) *SharedLimiter {
+	g := gaugeOf(l)
+	if g == nil {
+		g = func() (none, inUse, queued int) { return }
+	}
+	return &SharedLimiter{Limiter: l, crowd: slow.NewCrowd(g, cmp.Or(share, DefaultBlockedShare))}
+}
+
+// SetBlockedShare replaces the share, while requests run.
+func (l *SharedLimiter) SetBlockedShare(share float64) {
+	l.crowd.SetShare(cmp.Or(share, DefaultBlockedShare))
+}
+
+// Blocked returns how many requests hold a permit now and wait for their client.
+func (l *SharedLimiter) Blocked() int { return l.crowd.Blocked() }
 
 // press is called before each request for a permit of Options.Limiter.
 func (h *Handler) press() {

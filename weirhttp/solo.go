@@ -69,7 +69,7 @@ func (c *call) solo() {
 			req.Header = req.Header.Clone()
 			s.conditional = rfc9111.Validators(req.Header, c.stale.Header)
 		}
-		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, leg{
+		s.again, s.instead, s.sent, s.sink = false, false, time.Now(), newSink(s, req.Method, callTrace{
 			h: h, key: c.key, queued: c.receipt.Queued, info: CallInfo{Request: c.r},
 		})
 		err = h.exchange(req, s.sink, cancel, nil)
@@ -112,7 +112,7 @@ func (s *solo) head(status int, header http.Header, length int64) {
 		c.endless = true
 	}
 	if c.r.Method == http.MethodGet && !c.q.Range && !c.q.Conditional {
-		h.cache.lessons.learn(c.key, &s.resp, now, h.o.Relearn)
+		h.cache.hints.learn(c.key, &s.resp, now, h.o.Relearn)
 	}
 	s.keep(header, length)
 	s.header = header
@@ -159,7 +159,7 @@ func (s *solo) data(p []byte) error {
 }
 
 // handedOver says that the call has done its part: what the client takes its time
-// with is here, and needs no permit. See passage.written.
+// with is here, and needs no permit. See passthroughWriter.written.
 func (s *solo) handedOver() {
 	s.permit.Release(outcome(s.status, nil))
 	s.client.Leave()

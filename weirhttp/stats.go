@@ -10,7 +10,7 @@ import (
 // Stats are what a Handler has done since it was made.
 //
 // Each request counts in exactly one of Hits, Stale, Joined, Validated, Missed,
-// Door, Refused, Unanswered and Left, at the latest before anybody has the head of
+// RefusedClient, Refused, Unanswered and Left, at the latest before anybody has the head of
 // its answer, however often it was tried. So these add up to Requests, less those
 // that still wait; [Stats.Ended] is their sum.
 //
@@ -46,7 +46,7 @@ type Stats struct {
 	Refreshes uint64 `json:"refreshes"` // of these, in the background
 	Failed    uint64 `json:"failed"`    // of these, without an answer, although somebody waited for it
 	Broken    uint64 `json:"broken"`    // of these, ended in the middle of the body, although it was wanted
-	Abandoned uint64 `json:"abandoned"` // of these, and of those still queued, cancelled as nobody was left
+	Abandoned uint64 `json:"abandoned"` // of these, and of those still queued, canceled as nobody was left
 
 	// ServerErrors are the Calls whose answer had a status of 500 or more, also if it
 	// broke off.
@@ -57,9 +57,9 @@ type Stats struct {
 	LeftMidway uint64 `json:"left_midway"` // clients that went away in the middle of it
 	Lagged     uint64 `json:"lagged"`      // readers that fell behind the window
 
-	Door    uint64 `json:"refused_door"`  // refused with 429
-	Refused uint64 `json:"refused_limit"` // refused with 503
-	Queued  uint64 `json:"queued"`        // calls that waited for admission
+	RefusedClient uint64 `json:"refused_client"` // refused with 429
+	Refused       uint64 `json:"refused_limit"`  // refused with 503
+	Queued        uint64 `json:"queued"`         // calls that waited for admission
 	// Waited is how long they did, in all.
 	Waited time.Duration `json:"waited_ns"`
 
@@ -68,7 +68,7 @@ type Stats struct {
 	InFlight int `json:"in_flight"` // calls now
 	Waiting  int `json:"waiting"`   // requests that wait for another's call now
 	Streams  int `json:"streams"`   // upgrades and event streams now
-	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.Flights
+	Flights  int `json:"flights"`   // calls that are shared, or refresh, now; see Handler.ActiveFlights
 
 	Observed ObserveStats `json:"observed"`
 }
@@ -92,13 +92,13 @@ type SlowStats struct {
 // ObserveStats are what observe mode has found: what would have become of the
 // requests, had it been off.
 type ObserveStats struct {
-	Hits     uint64 `json:"hits"`     // would have been hits
-	Joined   uint64 `json:"joined"`   // would have joined a call
-	Compared uint64 `json:"compared"` // of Hits and Joined, those whose answers were compared
-	Differed uint64 `json:"differed"` // of these, those that got another answer than they would have
-	Queued   uint64 `json:"queued"`   // calls that would have waited at Limiter
-	Refused  uint64 `json:"refused"`  // would have been refused by Limiter
-	Door     uint64 `json:"door"`     // would have been refused by Door
+	Hits          uint64 `json:"hits"`           // would have been hits
+	Joined        uint64 `json:"joined"`         // would have joined a call
+	Compared      uint64 `json:"compared"`       // of Hits and Joined, those whose answers were compared
+	Differed      uint64 `json:"differed"`       // of these, those that got another answer than they would have
+	Queued        uint64 `json:"queued"`         // calls that would have waited at Limiter
+	Refused       uint64 `json:"refused"`        // would have been refused by Limiter
+	RefusedClient uint64 `json:"refused_client"` // would have been refused by the ClientLimiter
 }
 
 // CacheStats are those of a Cache.
@@ -146,8 +146,8 @@ type FleetStats struct {
 	Replayed uint64 `json:"replayed"`
 }
 
-func (m *membership) stats() *FleetStats {
-	s := m.member.Stats()
+func (c *fleetClient) stats() *FleetStats {
+	s := c.client.Stats()
 	out := &FleetStats{
 		Acquires: s.Acquires, Fresh: s.Fresh, Granted: s.Granted, Held: s.Held, Cooling: s.Cooling,
 		Settled: s.Settled, Refused: s.Refused, Extended: s.Extended, LostLeases: s.LostLeases,
@@ -155,7 +155,7 @@ func (m *membership) stats() *FleetStats {
 		Waits: s.Waits, Pushes: s.Pushes, Resets: s.Resets,
 		Pending: s.Pending, Blocked: s.Blocked, Queued: s.Queued, Replayed: s.Replayed,
 	}
-	if b, ok := m.o.Tier.(interface{ State() fleet.BreakerState }); ok {
+	if b, ok := c.o.Tier.(interface{ State() fleet.BreakerState }); ok {
 		out.Open = b.State().Open
 	}
 	return out
@@ -163,13 +163,13 @@ func (m *membership) stats() *FleetStats {
 
 // counters are what Stats are made of.
 type counters struct {
-	requests, hits, stale, shed, joined, validated atomic.Uint64
-	calls, refreshes, failed, broken, abandoned    atomic.Uint64
-	released, left, lagged, door, refused, queued  atomic.Uint64
-	fleetStale, serverErrors, staleOnError         atomic.Uint64
-	missed, unanswered, leftMidway                 atomic.Uint64
-	readAhead, noMemory                            atomic.Uint64
-	cutSending, cutReading, cutBlocked             atomic.Uint64
+	requests, hits, stale, shed, joined, validated         atomic.Uint64
+	calls, refreshes, failed, broken, abandoned            atomic.Uint64
+	released, left, lagged, refusedClient, refused, queued atomic.Uint64
+	fleetStale, serverErrors, staleOnError                 atomic.Uint64
+	missed, unanswered, leftMidway                         atomic.Uint64
+	readAhead, noMemory                                    atomic.Uint64
+	cutSending, cutReading, cutBlocked                     atomic.Uint64
 	// fleetHits are not among hits, so that either only ever grows for who subtracts
 	// one of the Stats from the other.
 	fleetHits                  atomic.Uint64
@@ -180,7 +180,7 @@ type counters struct {
 // Ended is how many requests have been answered, refused or left: all Requests but
 // those that still wait.
 func (s Stats) Ended() uint64 {
-	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.Door + s.Refused + s.Unanswered + s.Left
+	return s.Hits + s.Stale + s.Joined + s.Validated + s.Missed + s.RefusedClient + s.Refused + s.Unanswered + s.Left
 }
 
 // Stats returns a snapshot.
@@ -195,7 +195,7 @@ func (h *Handler) Stats() Stats {
 		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(),
 		Missed: c.missed.Load(), Unanswered: c.unanswered.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(),
-		Door: c.door.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
+		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
 		Waited: time.Duration(c.waited.Load()), InFlight: int(c.inFlight.Load()),
 		Waiting: int(c.waiting.Load()), Streams: int(c.streams.Load()),
 	}
@@ -204,7 +204,7 @@ func (h *Handler) Stats() Stats {
 		CutReading: c.cutReading.Load(), CutBlocked: c.cutBlocked.Load(), Blocked: h.blocked(),
 	}
 	h.cache.mu.Lock()
-	s.Flights = h.air.n
+	s.Flights = h.active.n
 	h.cache.mu.Unlock()
 	if h.shadow != nil {
 		s.Observed = h.shadow.stats()

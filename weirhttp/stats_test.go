@@ -142,11 +142,11 @@ func TestStatsOfJoiners(t *testing.T) {
 // A refresh that was refused was no call, so it is none in the background either.
 func TestStatsOfARefusedRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		door := &gate{}
-		s := open(t, h1, weirhttp.Options{Limiter: door}, answering(0, "Cache-Control", "max-age=10, stale-while-revalidate=60"))
+		limiter := &gate{}
+		s := open(t, h1, weirhttp.Options{Limiter: limiter}, answering(0, "Cache-Control", "max-age=10, stale-while-revalidate=60"))
 		s.get("/a")
 		time.Sleep(15 * time.Second)
-		door.shut = true
+		limiter.shut = true
 		s.get("/a").want(t, 200, "/a")
 		synctest.Wait()
 		if got, want := s.handler.Stats(), (weirhttp.Stats{Requests: 2, Missed: 1, Stale: 1, Calls: 1}); got != want {

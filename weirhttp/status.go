@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/plain"
 )
 
 // writeHead writes the head of an answer that a call brought, whose fields are

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A tracer is a CallObserver as one for traces is: it numbers calls, tells the
+// A tracer is an Observer as one for traces is: it numbers calls, tells the
 // next handler the number in a field, and remembers what it was told.
 type tracer struct {
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func number(ctx context.Context) int {
 	return n
 }
 
-func (tr *tracer) Event(weirhttp.Event) {}
+func (tr *tracer) Event(context.Context, weirhttp.Event) {}
 
 func (tr *tracer) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.Header) context.Context {
 	tr.mu.Lock()
@@ -389,9 +389,9 @@ func (b *bad) Waited(ctx context.Context, w weirhttp.Wait) {
 	panic("Waited")
 }
 
-func (b *bad) Event(weirhttp.Event) { panic("Event") }
+func (b *bad) Event(context.Context, weirhttp.Event) { panic("Event") }
 
-func TestC9_PanicsOfACallObserverAreSwallowed(t *testing.T) {
+func TestC9_PanicsOfAnObserverAreSwallowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(bad)
 		s := open(t, h1, weirhttp.Options{Observer: b}, answering(slow, "Cache-Control", "max-age=60"))

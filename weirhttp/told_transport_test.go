@@ -91,7 +91,7 @@ func TestC9_UpgradesOfATransport(t *testing.T) {
 	if end := tr.wantPairs(t, 1)[0]; end.Status != 101 || end.Err != nil {
 		t.Errorf("CallEnd = %+v; want 101", end)
 	}
-	if n := tp.Requests().Count + tp.Calls().Count; n != 0 {
+	if n := tp.RequestTimes().Count + tp.CallTimes().Count; n != 0 {
 		t.Errorf("%d durations; want none", n)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-
-	"github.com/weir-go/weir/internal/exchange"
 )
 
 // A Transport is for clients of a slow service what a Handler is for the
@@ -233,8 +231,8 @@ func (a *arrival) Flush() {}
 type sender struct{ base http.RoundTripper }
 
 func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	sink, ok := w.(exchange.Sink)
-	if !ok {
+	sink := SinkOf(w)
+	if sink == nil {
 		panic("weirhttp: a sender answers to a Handler only")
 	}
 	out := r.Clone(r.Context())
@@ -243,7 +241,7 @@ func (s sender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "dial" {
-			err = &exchange.UnreachableError{Err: err}
+			err = &ForwardError{Err: err, Unreachable: true}
 		}
 		sink.Fail(err)
 		return

@@ -29,7 +29,7 @@ func (t *Transport) upgrade(r *http.Request) (*http.Response, error) {
 	}
 	h.count.calls.Add(1)
 	h.count.inFlight.Add(1)
-	l := leg{h: h, apart: true, queued: c.receipt.Queued, info: CallInfo{Request: r}}
+	l := callTrace{h: h, apart: true, queued: c.receipt.Queued, info: CallInfo{Request: r}}
 	resp, err := t.base.RoundTrip(l.begin(r))
 	if err != nil {
 		h.count.inFlight.Add(-1)

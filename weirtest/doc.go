@@ -9,7 +9,7 @@ what the Guard reports to its Observer.
 
 # Holding a load
 
-Most of what is worth a test happens while a load is in the air. Block holds
+Most of what is worth a test happens while a load is in flight. Block holds
 loads, Started waits until one has begun, and the [Call] that it returns lets
 that load go on, answers it, or makes it fail:
 

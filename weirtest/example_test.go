@@ -30,7 +30,7 @@ func Example() {
 	// 2 loads
 }
 
-// An invalidation comes while a load is in the air, and wins. In a test,
+// An invalidation comes while a load is in flight, and wins. In a test,
 // Started takes the place of Next.
 func ExampleLoader_Block() {
 	ctx := context.Background()

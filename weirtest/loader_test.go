@@ -224,7 +224,7 @@ func TestCallIsAnsweredByHand(t *testing.T) {
 	}
 }
 
-// Two loads of one key are in the air: Started tells them apart.
+// Two loads of one key are in flight: Started tells them apart.
 func TestStartedReturnsEachLoadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l weirtest.Loader[string, int]

@@ -63,7 +63,7 @@ func (r *Recorder) Waited(_ context.Context, w weir.Wait) {
 }
 
 // Event notes an event.
-func (r *Recorder) Event(e weir.Event) {
+func (r *Recorder) Event(_ context.Context, e weir.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)

@@ -78,7 +78,7 @@ func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
 			a.LoadEnd(ctx, weir.LoadInfo{}, weir.LoadEnd{})
 			b.LoadEnd(ctx, weir.LoadInfo{}, weir.LoadEnd{})
 			a.Waited(ctx, weir.Wait{})
-			a.Event(weir.Event{})
+			a.Event(t.Context(), weir.Event{})
 			a.Loads()
 			a.Waits()
 			a.Events()

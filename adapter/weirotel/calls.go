@@ -15,16 +15,16 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-var _ weirhttp.CallObserver = calls{}
+var _ weirhttp.Observer = calls{}
 
 // calls tells of Handlers, Transports and Gateways.
 type calls struct{ t *Telemetry }
 
 // HTTP returns what Options.Observer of any number of Handlers and Transports, and
 // Config.Observer of a Gateway, may be.
-func (t *Telemetry) HTTP() weirhttp.CallObserver { return calls{t} }
+func (t *Telemetry) HTTP() weirhttp.Observer { return calls{t} }
 
-// CallStart is of [weirhttp.CallObserver].
+// CallStart is of [weirhttp.Observer].
 func (o calls) CallStart(ctx context.Context, c weirhttp.CallInfo, header http.Header) context.Context {
 	t := o.t
 	if t.tracer == nil {
@@ -75,7 +75,7 @@ func (t *Telemetry) callAttrs(c weirhttp.CallInfo) []attribute.KeyValue {
 	return attrs
 }
 
-// CallEnd is of [weirhttp.CallObserver].
+// CallEnd is of [weirhttp.Observer].
 func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.CallEnd) {
 	how := called{route: c.Route, method: method(c.Request.Method), status: end.Status}
 	switch {
@@ -105,7 +105,7 @@ func (o calls) CallEnd(ctx context.Context, c weirhttp.CallInfo, end weirhttp.Ca
 	span.End(trace.WithTimestamp(end.Start.Add(end.Duration)))
 }
 
-// Waited is of [weirhttp.CallObserver].
+// Waited is of [weirhttp.Observer].
 func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
 	how := waited{unit: routeKey.String(w.Route), joined: true}
 	if w.Err != nil {
@@ -121,11 +121,11 @@ func (o calls) Waited(ctx context.Context, w weirhttp.Wait) {
 
 // Event is of [weirhttp.Observer]. What it tells is an event of the span that the
 // request came in, if the program has one around the Handler.
-func (o calls) Event(e weirhttp.Event) {
-	if o.t.tracer == nil || e.Request == nil {
+func (o calls) Event(ctx context.Context, e weirhttp.Event) {
+	if o.t.tracer == nil {
 		return
 	}
-	span := trace.SpanFromContext(e.Request.Context())
+	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}

@@ -218,9 +218,9 @@ func TestC9_EventsOfRequests(t *testing.T) {
 	o := r.HTTP()
 	ctx, span = r.caller("stale")
 	req := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
-	o.Event(weirhttp.Event{Kind: weirhttp.EventStale, Request: req, Err: errors.New(secret)})
-	o.Event(weirhttp.Event{Kind: weirhttp.EventStale, Err: errors.New(secret)}) // of no request
-	o.Event(weirhttp.Event{Kind: weirhttp.EventStale, Request: httptest.NewRequest(http.MethodGet, "/", nil), Err: errors.New(secret)})
+	o.Event(req.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Request: req, Err: errors.New(secret)})
+	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Err: errors.New(secret)}) // of no request
+	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventStale, Request: httptest.NewRequest(http.MethodGet, "/", nil), Err: errors.New(secret)})
 	span.End()
 	stale := r.single("stale")
 	if e := stale.Events(); len(e) != 1 || e[0].Name != "weir.stale" || strings.Contains(text(stale), secret) {

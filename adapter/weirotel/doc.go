@@ -56,7 +56,7 @@ Read from Stats when metrics are collected, of what AddGuard, AddRoute and AddGa
 were told, by weir.guard or weir.route: weir.avoided by weir.kind, weir.refused by
 weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes, weir.abandoned,
 weir.stale_on_error, weir.running; of Guards weir.not_found, weir.timeouts,
-weir.panics, weir.superseded, weir.skipped, weir.entries, weir.flights,
+weir.panics, weir.superseded, weir.skipped, weir.evictions, weir.entries, weir.flights,
 weir.refreshing, weir.stuck and weir.calls; of routes weir.requests, weir.missed,
 weir.unanswered, weir.left, weir.left_midway, weir.lagged, weir.waiting,
 weir.streams, weir.slow_clients_cut by weir.reason, and weir.read_ahead by weir.kind. What is of

@@ -314,10 +314,10 @@ func TestC9_AnswersOfTheFleetAreWaits(t *testing.T) {
 		r := open(t, weirotel.Options{})
 		tier := fleet.NewMemory(fleet.MemoryOptions{})
 		load := func(_ context.Context, key string) (string, error) { return key, nil }
-		other := weir.Must(weir.New(load, weir.Options{Name: "prices", TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}}))
+		other := weir.Must(weir.New(load, weir.Options{Name: "prices", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}}))
 		defer other.Close(context.Background())
 		other.Get(t.Context(), "tea")
-		g := r.guard(load, weir.Options{Name: "prices", TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}})
+		g := r.guard(load, weir.Options{Name: "prices", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}})
 		g.Get(t.Context(), "tea")
 		synctest.Wait()
 		wait := r.single("weir wait prices")

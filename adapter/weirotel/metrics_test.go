@@ -397,7 +397,7 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 	g, err := gateway.New(gateway.Config{
 		Upstreams: []gateway.Upstream{{Name: "main", Servers: []string{origin.URL}, Adaptive: true}, {Name: "free", Servers: []string{origin.URL}, Concurrency: -1}},
 		Routes:    []gateway.Route{{Name: "shop", Path: "/shop", Upstream: "main"}, {Name: "other", Path: "/other", Upstream: "free"}},
-		Fleet:     &gateway.Fleet{Tier: tripped{fleet.NewMemory(fleet.MemoryOptions{})}, Namespace: "x"},
+		Fleet:     &gateway.Fleet{Config: fleet.Config{Tier: tripped{fleet.NewMemory(fleet.MemoryOptions{})}, Namespace: "x"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 		"weir.limit.latency":    {fmt.Sprintf("weir.limit=main %gs", main.Limit.Latency.Seconds())},
 		"weir.limit.baseline":   {fmt.Sprintf("weir.limit=main %gs", main.Limit.Baseline.Seconds())},
 		"weir.limit.refused": {
-			"weir.limit=main weir.reason=displaced_in_the_queue 0", "weir.limit=main weir.reason=nothing_to_spare_for_background_work 0", "weir.limit=main weir.reason=queue_full 0",
+			"weir.limit=main weir.reason=displaced_in_the_queue 0", "weir.limit=main weir.reason=more_units_than_the_limit 0", "weir.limit=main weir.reason=nothing_to_spare_for_background_work 0", "weir.limit=main weir.reason=queue_full 0",
 			"weir.limit=main weir.reason=queue_timeout 0", "weir.limit=main weir.reason=rate_exceeded 0", "weir.limit=main weir.reason=wait_outlasts_the_deadline 0",
 		},
 		"weir.upstream.retries":         {"weir.upstream=free 0", "weir.upstream=main 0"},
@@ -474,8 +474,8 @@ func TestC8_MetricsOfLimitersAndFleetsOfGuards(t *testing.T) {
 	same := func(_ context.Context, key string) (string, error) { return key, nil }
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	for name, o := range map[string]weir.Options{
-		"a": {Limiter: shared}, "b": {Limiter: limit.All(named, rated)}, "c": {Limiter: shared, Fleet: weir.Fleet{Tier: m}},
-		"d": {Fleet: weir.Fleet{Tier: tripped{m}}},
+		"a": {Limiter: shared}, "b": {Limiter: limit.All(named, rated)}, "c": {Limiter: shared, Fleet: weir.Fleet{Config: fleet.Config{Tier: m}}},
+		"d": {Fleet: weir.Fleet{Config: fleet.Config{Tier: tripped{m}}}},
 	} {
 		o.Name = name
 		r.guard(same, o).Get(t.Context(), "tea")

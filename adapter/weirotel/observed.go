@@ -53,7 +53,7 @@ var readings = []reading{
 	{
 		name: "weir.refused", unit: "{call}", text: "Loads and requests that were refused.", key: reasonKey,
 		guard: func(s weir.Stats) []point { return []point{of("limit", s.Refusals), of("stuck", s.StuckRefusals)} },
-		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("door", s.Door)} },
+		route: func(s weirhttp.Stats) []point { return []point{of("limit", s.Refused), of("client", s.RefusedClient)} },
 	},
 	{
 		name: "weir.failures", unit: "{load}", text: "Loads and calls that failed; not-found is no failure.", key: kindKey,
@@ -73,7 +73,7 @@ var readings = []reading{
 		route: func(s weirhttp.Stats) []point { return one(s.Refreshes) },
 	},
 	{
-		name: "weir.abandoned", unit: "{load}", text: "Loads and calls that were cancelled since nobody waited any more.",
+		name: "weir.abandoned", unit: "{load}", text: "Loads and calls that were canceled since nobody waited any more.",
 		guard: func(s weir.Stats) []point { return one(s.Abandoned) },
 		route: func(s weirhttp.Stats) []point { return one(s.Abandoned) },
 	},
@@ -93,6 +93,7 @@ var readings = []reading{
 	ofGuard("weir.panics", "{load}", "Loads that panicked or called runtime.Goexit.", func(s weir.Stats) uint64 { return s.Panics }),
 	ofGuard("weir.superseded", "{load}", "Answers of loads that were overtaken by a write, and not kept.", func(s weir.Stats) uint64 { return s.Superseded }),
 	ofGuard("weir.skipped", "{load}", "Refreshes that did not start, for want of a place or a permit.", func(s weir.Stats) uint64 { return s.RefreshesSkipped }),
+	ofGuard("weir.evictions", "{entry}", "Entries that were removed because memory was full.", func(s weir.Stats) uint64 { return s.Evicted }),
 	ofGuard("weir.entries", "{entry}", "Entries in memory, about.", func(s weir.Stats) int { return s.Entries }),
 	ofGuard("weir.flights", "{key}", "Keys that are being loaded and that a caller could join.", func(s weir.Stats) int { return s.Flights }),
 	ofGuard("weir.refreshing", "{load}", "Loads in the background that have not returned.", func(s weir.Stats) int { return s.Refreshing }),

@@ -45,9 +45,9 @@ type Options struct {
 // A Route is a *weirhttp.Handler or a *weirhttp.Transport.
 type Route interface {
 	Stats() weirhttp.Stats
-	Requests() inspect.Durations
-	Calls() inspect.Durations
-	Waits() inspect.Durations
+	RequestTimes() inspect.Durations
+	CallTimes() inspect.Durations
+	WaitTimes() inspect.Durations
 }
 
 var (

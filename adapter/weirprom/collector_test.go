@@ -116,8 +116,8 @@ type timed struct {
 	loads, waits inspect.Durations
 }
 
-func (g timed) Loads() inspect.Durations { return g.loads }
-func (g timed) Waits() inspect.Durations { return g.waits }
+func (g timed) LoadTimes() inspect.Durations { return g.loads }
+func (g timed) WaitTimes() inspect.Durations { return g.waits }
 
 // A duration is counted from the first bucket on whose end it does not exceed.
 func TestC8_HistogramsAreExact(t *testing.T) {
@@ -311,7 +311,7 @@ func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true
 func TestGuardsTellOfTheBreaker(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string, tier fleet.Tier) weir.Inspector {
-		g := guard(t, same, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Tier: tier}})
+		g := guard(t, same, weir.Options{Name: name, TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}})
 		g.Get(t.Context(), "tea")
 		return g
 	}

@@ -23,13 +23,14 @@ func (s sink) guard(g guard) {
 	put(s, guardRefused, st.Refusals, name, "limit")
 	put(s, guardRefused, st.StuckRefusals, name, "stuck")
 	put(s, guardSkipped, st.RefreshesSkipped, name)
+	put(s, guardEvictions, st.Evicted, name)
 	put(s, guardEntries, st.Entries, name)
 	put(s, guardFlights, st.Flights, name)
 	put(s, guardLoadsRunning, st.Running, name)
 	put(s, guardRefreshesRunning, st.Refreshing, name)
 	put(s, guardLoadsStuck, st.Stuck, name)
-	putDurations(s, guardLoadDuration, g.Loads(), name)
-	putDurations(s, guardWaitDuration, g.Waits(), name)
+	putDurations(s, guardLoadDuration, g.LoadTimes(), name)
+	putDurations(s, guardWaitDuration, g.WaitTimes(), name)
 	if f := st.Fleet; f != (weir.FleetStats{}) { // else it is in none, or has not asked it yet
 		putBool(s, fleetOpen, f.Open, name)
 		s.fleet(name, fleetStats{

@@ -8,9 +8,9 @@ import (
 // route sends how r stands.
 func (s sink) route(name string, r Route) {
 	s.counts(name, r.Stats())
-	putDurations(s, httpRequestDuration, r.Requests(), name)
-	putDurations(s, httpCallDuration, r.Calls(), name)
-	putDurations(s, httpWaitDuration, r.Waits(), name)
+	putDurations(s, httpRequestDuration, r.RequestTimes(), name)
+	putDurations(s, httpCallDuration, r.CallTimes(), name)
+	putDurations(s, httpWaitDuration, r.WaitTimes(), name)
 }
 
 // counts sends what a route has done.
@@ -29,7 +29,7 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpStaleOnError, st.StaleOnError, name)
 	put(s, httpAbandoned, st.Abandoned, name)
 	put(s, httpRefused, st.Refused, name, "limit")
-	put(s, httpRefused, st.Door, name, "door")
+	put(s, httpRefused, st.RefusedClient, name, "client")
 	put(s, httpMissed, st.Missed, name)
 	put(s, httpUnanswered, st.Unanswered, name)
 	put(s, httpLeft, st.Left, name)

@@ -110,6 +110,8 @@ func reasonLabel(r limit.Reason) string {
 		return "displaced"
 	case limit.NoSpare:
 		return "no_spare"
+	case limit.TooMany:
+		return "too_many"
 	}
 	return strings.ReplaceAll(r.String(), " ", "_")
 }

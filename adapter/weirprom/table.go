@@ -15,10 +15,11 @@ var (
 	guardNotFound         = counter("weir_guard_not_found_total", "Answers of loads that were not-found.", "guard")
 	guardTimeouts         = counter("weir_guard_load_timeouts_total", "Loads that outlived LoadTimeout.", "guard")
 	guardPanics           = counter("weir_guard_panics_total", "Loads that panicked or called runtime.Goexit.", "guard")
-	guardAbandoned        = counter("weir_guard_abandoned_total", "Loads, queued ones too, that were cancelled since nobody waited any more.", "guard")
+	guardAbandoned        = counter("weir_guard_abandoned_total", "Loads, queued ones too, that were canceled since nobody waited any more.", "guard")
 	guardSuperseded       = counter("weir_guard_superseded_total", "Answers of loads that were overtaken by a write, and not kept.", "guard")
 	guardStaleOnError     = counter("weir_guard_stale_on_error_total", "Calls that got a stale value in place of an error or a long wait.", "guard")
 	guardRefused          = counter("weir_guard_refused_total", "Loads that were refused by the limiter (limit) or because of MaxStuck (stuck).", "guard", "reason")
+	guardEvictions        = counter("weir_guard_evictions_total", "Entries that were removed because memory was full.", "guard")
 	guardSkipped          = counter("weir_guard_refreshes_skipped_total", "Refreshes that did not start, for want of a place or a permit.", "guard")
 	guardEntries          = gauge("weir_guard_entries", "Entries in memory, about.", "guard")
 	guardFlights          = gauge("weir_guard_flights", "Keys that are being loaded and that a caller could join.", "guard")
@@ -39,8 +40,8 @@ var (
 	httpRefreshes       = counter("weir_http_refreshes_total", "Calls in the background.", "route")
 	httpFailures        = counter("weir_http_call_failures_total", "Calls without an answer (no_answer), those that broke off in the middle of one (broken), and those whose answer had a status of 500 or more (server_error). A call is of one kind only; what was cut off since nobody waited any more is of none.", "route", "kind")
 	httpStaleOnError    = counter("weir_http_stale_on_error_total", "Requests that got a stale response since a call failed, was answered with an error, or was refused by a limiter.", "route")
-	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were cancelled since nobody waited any more.", "route")
-	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 for a client's rate (door).", "route", "reason")
+	httpAbandoned       = counter("weir_http_abandoned_total", "Calls that were canceled since nobody waited any more.", "route")
+	httpRefused         = counter("weir_http_refused_total", "Requests that were refused with 503 by a limiter (limit), or with 429 for a client's rate (client).", "route", "reason")
 	httpLeft            = counter("weir_http_left_total", "Clients that went away before their answer.", "route")
 	httpMissed          = counter("weir_http_missed_total", "Requests that a call of their own has answered.", "route")
 	httpUnanswered      = counter("weir_http_unanswered_total", "Requests that got an error of weir's, other than a refusal: their call has failed, or they wanted only what is stored.", "route")
@@ -80,7 +81,7 @@ var (
 	limitAdmitted   = counter("weir_limit_admitted_total", "Callers that were admitted, at once or after a wait.", "limit")
 	limitWaited     = counter("weir_limit_waited_total", "Callers that were admitted after a wait.", "limit")
 	limitRefused    = counter("weir_limit_refused_total",
-		"Callers that were refused: rate_exceeded, queue_full, queue_timeout, wait_too_long (for their deadline), displaced (by others), no_spare (for background work).",
+		"Callers that were refused: rate_exceeded, queue_full, queue_timeout, wait_too_long (for their deadline), displaced (by others), no_spare (for background work), too_many (units).",
 		"limit", "reason")
 )
 

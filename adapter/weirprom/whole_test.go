@@ -34,6 +34,7 @@ weir_guard_superseded_total guard
 weir_guard_stale_on_error_total guard
 weir_guard_refused_total guard reason=limit|stuck
 weir_guard_refreshes_skipped_total guard
+weir_guard_evictions_total guard
 weir_guard_entries guard
 weir_guard_flights guard
 weir_guard_loads_running guard
@@ -48,7 +49,7 @@ weir_http_refreshes_total route
 weir_http_call_failures_total route kind=no_answer|broken|server_error
 weir_http_stale_on_error_total route
 weir_http_abandoned_total route
-weir_http_refused_total route reason=limit|door
+weir_http_refused_total route reason=limit|client
 weir_http_missed_total route
 weir_http_unanswered_total route
 weir_http_left_total route
@@ -78,7 +79,7 @@ weir_limit_latency_seconds limit
 weir_limit_baseline_seconds limit
 weir_limit_admitted_total limit
 weir_limit_waited_total limit
-weir_limit_refused_total limit reason=rate_exceeded|queue_full|queue_timeout|wait_too_long|displaced|no_spare
+weir_limit_refused_total limit reason=rate_exceeded|queue_full|queue_timeout|wait_too_long|displaced|no_spare|too_many
 weir_server_healthy upstream server
 weir_server_ejected upstream server
 weir_server_in_flight upstream server
@@ -135,7 +136,7 @@ func everything(t *testing.T) *weirprom.Collector {
 	o := weirprom.Options{
 		Guards: []weir.Inspector{
 			guard(t, same, weir.Options{Name: "prices", TTL: time.Minute, Limiter: adaptive}),
-			guard(t, same, weir.Options{Name: "users", TTL: time.Minute, Limiter: rated(t), Fleet: weir.Fleet{Tier: tier}}),
+			guard(t, same, weir.Options{Name: "users", TTL: time.Minute, Limiter: rated(t), Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}}}),
 		},
 		Routes:  map[string]weirprom.Route{"alone": handler(t, weirhttp.Options{})},
 		Gateway: shop(t, tier, origin(t).URL),
@@ -164,7 +165,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 			{Name: "all", Upstream: "front"},
 			{Name: "api", Path: "/api", Upstream: "back"},
 		},
-		Fleet: &gateway.Fleet{Tier: tier, Namespace: "gateway"},
+		Fleet: &gateway.Fleet{Config: fleet.Config{Tier: tier, Namespace: "gateway"}},
 	})
 }
 

@@ -58,7 +58,7 @@ func BenchmarkParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if a := acquire(b, tier, key("k"), fleet.Ask{}); a.Grant != fleet.Fresh {
+			if a := acquire(b, tier, key("k"), fleet.Ask{}); a.Grant != fleet.GrantFresh {
 				b.Errorf("Acquire = %v; want fresh", a.Grant)
 			}
 		}

@@ -79,7 +79,7 @@ func TestClusterFailover(t *testing.T) {
 	told.await(t, "reset")
 	eventually(t, "the new master to answer", func() bool {
 		ans, err := a.Acquire(t.Context(), key(name), fleet.Ask{Lease: time.Minute})
-		return err == nil && ans.Grant == fleet.Fresh && ans.Entry.Fence == fence
+		return err == nil && ans.Grant == fleet.GrantFresh && ans.Entry.Fence == fence
 	})
 	again := write(t, a, key(name), fleet.Write{})
 	if again <= fence {
@@ -132,7 +132,7 @@ func TestClusterGrows(t *testing.T) {
 		t.Errorf("%d connections track the new master; want one", n)
 	}
 	got := acquire(t, tier, key(name), fleet.Ask{})
-	if got.Grant != fleet.Fresh {
+	if got.Grant != fleet.GrantFresh {
 		t.Errorf("Acquire = %v after the slot has moved; want fresh", got.Grant)
 	}
 	next := write(t, tier, key(name), fleet.Write{})

@@ -36,7 +36,7 @@ func Example() {
 		Name:         "products",
 		TTL:          time.Minute,
 		StaleIfError: time.Hour,
-		Fleet:        weir.Fleet{Tier: tier},
+		Fleet:        weir.Fleet{Config: fleet.Config{Tier: tier}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -82,7 +82,7 @@ func ExampleTier_limit() {
 	defer calls.Close()
 
 	products, err := weir.New(expensive, weir.Options{
-		Name: "products", TTL: time.Minute, Limiter: calls, Fleet: weir.Fleet{Tier: tier},
+		Name: "products", TTL: time.Minute, Limiter: calls, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -38,10 +38,11 @@ func newRecorder() *recorder { return &recorder{told: make(chan string, 1<<16)} 
 func (r *recorder) Changed(name string, fence uint64, removed bool) {
 	r.told <- fmt.Sprintf("changed %q %d %v", name, fence, removed)
 }
-func (r *recorder) Released(name string)          { r.told <- fmt.Sprintf("released %q", name) }
-func (r *recorder) Tagged(tag string, seq uint64) { r.told <- fmt.Sprintf("tagged %q %d", tag, seq) }
-func (r *recorder) Lost()                         { r.told <- "lost" }
-func (r *recorder) Reset()                        { r.told <- "reset" }
+func (r *recorder) Released(name string)           { r.told <- fmt.Sprintf("released %q", name) }
+func (r *recorder) Expired(tag string, seq uint64) { r.told <- fmt.Sprintf("expired %q %d", tag, seq) }
+func (r *recorder) Tagged(tag string, seq uint64)  { r.told <- fmt.Sprintf("tagged %q %d", tag, seq) }
+func (r *recorder) Lost()                          { r.told <- "lost" }
+func (r *recorder) Reset()                         { r.told <- "reset" }
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
@@ -108,7 +109,7 @@ func acquire(t testing.TB, tier fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answ
 func granted(t testing.TB, tier fleet.Tier, k fleet.Key) uint64 {
 	t.Helper()
 	a := acquire(t, tier, k, fleet.Ask{})
-	if a.Grant != fleet.Granted {
+	if a.Grant != fleet.GrantLease {
 		t.Fatalf("Acquire(%q) = %v; want granted", k, a.Grant)
 	}
 	return a.Fence

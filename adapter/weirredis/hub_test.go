@@ -31,10 +31,11 @@ func (n *notes) note(format string, args ...any) {
 func (n *notes) Changed(name string, fence uint64, removed bool) {
 	n.note("changed %s %d %v", name, fence, removed)
 }
-func (n *notes) Released(name string)          { n.note("released %s", name) }
-func (n *notes) Tagged(tag string, seq uint64) { n.note("tagged %s %d", tag, seq) }
-func (n *notes) Lost()                         { n.note("lost") }
-func (n *notes) Reset()                        { n.note("reset") }
+func (n *notes) Released(name string)           { n.note("released %s", name) }
+func (n *notes) Expired(tag string, seq uint64) { n.note("expired %s %d", tag, seq) }
+func (n *notes) Tagged(tag string, seq uint64)  { n.note("tagged %s %d", tag, seq) }
+func (n *notes) Lost()                          { n.note("lost") }
+func (n *notes) Reset()                         { n.note("reset") }
 
 func (n *notes) take() []string {
 	n.mu.Lock()

@@ -18,6 +18,7 @@ import (
 //	weir:p:{namespace/name}:l:17       push: released
 //	weir:t:{|namespace}                notes of invalidations by tag
 //	weir:p:{|namespace}:t:17:tag       push: tagged, with the number
+//	weir:p:{|namespace}:x:17:tag       push: expired, with the number
 //	weir:i:{|}                         instances that have announced themselves
 //
 // Names are any bytes. What could be taken for a part of the frame, and what is
@@ -87,6 +88,7 @@ const (
 	pushRemoved  = "r"
 	pushReleased = "l"
 	pushTagged   = "t"
+	pushExpired  = "x"
 )
 
 // A push is what the name of a key tells.
@@ -111,7 +113,7 @@ func parsePush(s string) (p push, ok bool) {
 	p.kind = kind
 	space, name, isKey := strings.Cut(place[1:], "/")
 	switch {
-	case kind == pushTagged:
+	case kind == pushTagged || kind == pushExpired:
 		if space, ok = strings.CutPrefix(space, "|"); isKey || !ok {
 			return push{}, false
 		}
@@ -140,5 +142,7 @@ func (p push) tell(w fleet.Watcher) {
 		w.Released(p.name)
 	case pushTagged:
 		w.Tagged(p.name, p.number)
+	case pushExpired:
+		w.Expired(p.name, p.number)
 	}
 }

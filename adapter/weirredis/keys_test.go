@@ -22,6 +22,7 @@ func FuzzPush(f *testing.F) {
 			pushRemoved:  keyTag(fleet.Key{Namespace: namespace, Name: name}) + fmt.Sprintf(":r:%d", number),
 			pushReleased: keyTag(fleet.Key{Namespace: namespace, Name: name}) + fmt.Sprintf(":l:%d", number),
 			pushTagged:   namespaceTag(namespace) + fmt.Sprintf(":t:%d:", number) + string(appendEscaped(nil, name, inName)),
+			pushExpired:  namespaceTag(namespace) + fmt.Sprintf(":x:%d:", number) + string(appendEscaped(nil, name, inName)),
 		}
 		for kind, s := range places {
 			got, ok := parsePush(s)
@@ -38,7 +39,7 @@ func FuzzPush(f *testing.F) {
 // FuzzParsePush: no name of a key makes it fail, and what it takes has a name
 // that says the same.
 func FuzzParsePush(f *testing.F) {
-	for _, s := range []string{"", "{", "{}", "{a/b}", "{a/b}:c:1", "{|a}:t:1:b", "{a/b}:t:1:b", "{|a}:c:1", "{a/b}:x:1", "{a/b}:c:-1", "{a/b%}:c:1", "{a%4/b}:c:1", "{a%zz/b}:c:1", "{|a}:t:1", "{a}:t:1:b", "{a/b}:c:99999999999999999999"} {
+	for _, s := range []string{"", "{", "{}", "{a/b}", "{a/b}:c:1", "{|a}:t:1:b", "{|a}:x:1:b", "{a/b}:t:1:b", "{|a}:c:1", "{a/b}:x:1", "{a/b}:c:-1", "{a/b%}:c:1", "{a%4/b}:c:1", "{a%zz/b}:c:1", "{|a}:t:1", "{a}:t:1:b", "{a/b}:c:99999999999999999999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -47,8 +48,8 @@ func FuzzParsePush(f *testing.F) {
 			return
 		}
 		again := keyTag(fleet.Key{Namespace: p.namespace, Name: p.name}) + fmt.Sprintf(":%s:%d", p.kind, p.number)
-		if p.kind == pushTagged {
-			again = namespaceTag(p.namespace) + fmt.Sprintf(":t:%d:", p.number) + string(appendEscaped(nil, p.name, inName))
+		if p.kind == pushTagged || p.kind == pushExpired {
+			again = namespaceTag(p.namespace) + fmt.Sprintf(":%s:%d:", p.kind, p.number) + string(appendEscaped(nil, p.name, inName))
 		}
 		if q, ok := parsePush(again); !ok || q != p {
 			t.Errorf("parsePush(%q) = %+v, and of the name for that %+v, %v", s, p, q, ok)

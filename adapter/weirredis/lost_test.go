@@ -60,6 +60,6 @@ func TestAnswersLost(t *testing.T) {
 	p.lose.Store(false)
 	eventually(t, "an answer", func() bool {
 		a, err := tier.Acquire(t.Context(), key("k"), fleet.Ask{Lease: time.Minute})
-		return err == nil && a.Grant == fleet.Held // by nobody, until it runs out
+		return err == nil && a.Grant == fleet.GrantHeld // by nobody, until it runs out
 	})
 }

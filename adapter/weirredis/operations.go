@@ -69,11 +69,11 @@ func (e *engine) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.A
 // readAnswer reads what acquire.lua returns.
 func readAnswer(m rueidis.RedisMessage) (a fleet.Answer, err error) {
 	v, err := m.ToArray()
-	if err != nil || len(v) != 8 {
+	if err != nil || len(v) != 9 {
 		return a, errAnswer
 	}
 	grant, err := v[0].AsInt64()
-	if err != nil || grant < int64(fleet.Fresh) || grant > int64(fleet.Cooling) {
+	if err != nil || grant < int64(fleet.GrantFresh) || grant > int64(fleet.GrantCooling) {
 		return a, errAnswer
 	}
 	r := reader{v: v}
@@ -81,7 +81,8 @@ func readAnswer(m rueidis.RedisMessage) (a fleet.Answer, err error) {
 	if r.text(3) != "" {
 		a.Entry = &fleet.Entry{Data: []byte(r.text(5)), Fence: r.number(3), Fresh: r.duration(4)}
 	}
-	if a.Grant == fleet.Cooling {
+	a.Now = r.number(8)
+	if a.Grant == fleet.GrantCooling {
 		a.Failure = fleet.Failure{Kind: strings.Clone(r.text(6)), Text: strings.Clone(r.text(7))}
 	}
 	return a, r.err
@@ -187,10 +188,12 @@ func (e *engine) Tags(ctx context.Context, namespace string, tags []string) (fle
 	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
 		return fleet.TagState{}, err
 	}
-	fields := make([]string, 1, len(tags)+1)
+	fields := make([]string, 1, 1+2*len(tags))
 	fields[0] = "n"
-	for _, tag := range tags {
-		fields = append(fields, "t"+tag)
+	for _, kind := range []string{pushTagged, pushExpired} {
+		for _, tag := range tags {
+			fields = append(fields, kind+tag)
+		}
 	}
 	m, err := e.do(ctx, "tags", func(c rueidis.Client) rueidis.RedisResult {
 		return c.Do(context.Background(), c.B().Hmget().Key(e.notes(namespace)).Field(fields...).Build())
@@ -202,7 +205,8 @@ func (e *engine) Tags(ctx context.Context, namespace string, tags []string) (fle
 	if err != nil || len(v) != len(fields) {
 		return fleet.TagState{}, &fleet.UnavailableError{Op: "tags", Err: errAnswer}
 	}
-	s := fleet.TagState{Each: make([]uint64, len(tags))}
+	var last uint64
+	each := make([]uint64, 2*len(tags))
 	for i := range v {
 		if v[i].IsNil() {
 			continue
@@ -214,25 +218,33 @@ func (e *engine) Tags(ctx context.Context, namespace string, tags []string) (fle
 			return fleet.TagState{}, &fleet.UnavailableError{Op: "tags", Err: errAnswer}
 		}
 		if i == 0 {
-			s.Last = n
+			last = n
 		} else {
-			s.Each[i-1] = n
+			each[i-1] = n
 		}
 	}
-	return s, nil
+	return fleet.TagState{Last: last, Each: each[:len(tags):len(tags)], Expired: each[len(tags):]}, nil
 }
 
 // InvalidateTags is of fleet.Tier.
 func (e *engine) InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return e.note(ctx, "invalidate tags", pushTagged, namespace, tags, keep)
+}
+
+// ExpireTags is of fleet.Tier.
+func (e *engine) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return e.note(ctx, "expire tags", pushExpired, namespace, tags, keep)
+}
+
+func (e *engine) note(ctx context.Context, op, kind, namespace string, tags []string, keep time.Duration) (uint64, error) {
 	if err := errors.Join(checkNamespace(namespace), checkTags(tags)); err != nil {
 		return 0, err
 	}
 	place := namespaceTag(namespace)
-	args := []string{e.o.Prefix + ":p:" + place + ":", micros(keep)}
+	args := []string{e.o.Prefix + ":p:" + place + ":", micros(keep), kind}
 	for _, tag := range tags {
 		args = append(args, tag, string(appendEscaped(nil, tag, inName)))
 	}
-	const op = "invalidate tags"
 	return number(op)(e.script(ctx, op, invalidateScript, []string{e.notes(namespace)}, args...))
 }
 

@@ -22,7 +22,7 @@ func TestLoadIsShared(t *testing.T) {
 		t.Errorf("fence = %d; want the engine's µs, about %d", fence, now)
 	}
 	held := acquire(t, b, key("k"), fleet.Ask{})
-	if held.Grant != fleet.Held || held.Fence != fence || held.Remaining <= 0 || held.Remaining > time.Minute {
+	if held.Grant != fleet.GrantHeld || held.Fence != fence || held.Remaining <= 0 || held.Remaining > time.Minute {
 		t.Errorf("Acquire = %+v; want held by %d for up to 1m", held, fence)
 	}
 	if ok, err := a.Extend(t.Context(), key("k"), fence, time.Hour); !ok || err != nil {
@@ -32,7 +32,7 @@ func TestLoadIsShared(t *testing.T) {
 	settle(t, a, key("k"), fence, fleet.Outcome{Entry: &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Hour}}, true)
 	told.await(t, fmt.Sprintf("changed %q %d false", "k", fence))
 	got := acquire(t, b, key("k"), fleet.Ask{})
-	if got.Grant != fleet.Fresh || !bytes.Equal(got.Entry.Data, data) || got.Entry.Fence != fence || got.Entry.Fresh > time.Minute || got.Entry.Fresh < 30*time.Second {
+	if got.Grant != fleet.GrantFresh || !bytes.Equal(got.Entry.Data, data) || got.Entry.Fence != fence || got.Entry.Fresh > time.Minute || got.Entry.Fresh < 30*time.Second {
 		t.Errorf("Acquire = %v with fence %d, %v left; want what was settled", got.Grant, got.Entry.Fence, got.Entry.Fresh)
 	}
 }
@@ -112,7 +112,7 @@ func TestNamesAreAnyBytes(t *testing.T) {
 		told.await(t, fmt.Sprintf("tagged %q %d", k.Name, seq))
 	}
 	for i, k := range keys {
-		if a := acquire(t, tier, k, fleet.Ask{}); a.Grant != fleet.Fresh || string(a.Entry.Data) != fmt.Sprint(i) {
+		if a := acquire(t, tier, k, fleet.Ask{}); a.Grant != fleet.GrantFresh || string(a.Entry.Data) != fmt.Sprint(i) {
 			t.Errorf("Acquire(%.20q) = %v, %q; want fresh, %q", k, a.Grant, a.Entry.Data, fmt.Sprint(i))
 		}
 	}

@@ -2,13 +2,13 @@ package weirredis
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/option"
 )
 
 // Defaults and bounds of the options.
@@ -95,33 +95,36 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// An OptionError is a fault in Options.
+type OptionError = option.Error
+
 // validate reports all faults at once. o has its defaults.
 func (o Options) validate() error {
-	var f faults
-	f.check(len(o.Addresses) > 0, "Addresses", o.Addresses, "at least one")
-	f.check(len(o.Addresses) < 2 || o.Cluster || o.Sentinel != nil, "Addresses", len(o.Addresses),
+	f := option.Faults{Package: "weirredis", Prefix: "Options."}
+	f.Check(len(o.Addresses) > 0, "Addresses", o.Addresses, "at least one")
+	f.Check(len(o.Addresses) < 2 || o.Cluster || o.Sentinel != nil, "Addresses", len(o.Addresses),
 		"one, unless Cluster or Sentinel is set")
 	for i, a := range o.Addresses {
 		host, port, err := net.SplitHostPort(a)
-		f.check(err == nil && host != "" && port != "" && !strings.Contains(host, "@"), fmt.Sprintf("Addresses[%d]", i), a[strings.LastIndexByte(a, '@')+1:],
+		f.Check(err == nil && host != "" && port != "" && !strings.Contains(host, "@"), fmt.Sprintf("Addresses[%d]", i), a[strings.LastIndexByte(a, '@')+1:],
 			"host:port; Username and Password have fields of their own")
 	}
-	f.check(!o.Cluster || o.Sentinel == nil, "Cluster", o.Cluster, "false, as Sentinel is set")
+	f.Check(!o.Cluster || o.Sentinel == nil, "Cluster", o.Cluster, "false, as Sentinel is set")
 	if o.Sentinel != nil {
-		f.check(o.Sentinel.MasterSet != "", "Sentinel.MasterSet", o.Sentinel.MasterSet, "not empty")
+		f.Check(o.Sentinel.MasterSet != "", "Sentinel.MasterSet", o.Sentinel.MasterSet, "not empty")
 	}
-	f.check(o.Credentials == nil || o.Username == "" && o.Password == "", "Credentials", "a function",
+	f.Check(o.Credentials == nil || o.Username == "" && o.Password == "", "Credentials", "a function",
 		"nil, as Username or Password is set")
-	f.check(o.Password != "" || o.Username == "", "Password", "nothing", "not empty, as Username is set")
-	f.check(isWord(o.Prefix) && len(o.Prefix) <= maxPrefix, "Prefix", o.Prefix,
+	f.Check(o.Password != "" || o.Username == "", "Password", "nothing", "not empty, as Username is set")
+	f.Check(isWord(o.Prefix) && len(o.Prefix) <= maxPrefix, "Prefix", o.Prefix,
 		"up to 64 letters, digits and -_.:")
-	f.check(isWord(o.ClientName), "ClientName", o.ClientName, "letters, digits and -_.:")
-	f.check(o.DialTimeout >= minInterval && o.DialTimeout <= maxInterval, "DialTimeout", o.DialTimeout,
+	f.Check(isWord(o.ClientName), "ClientName", o.ClientName, "letters, digits and -_.:")
+	f.Check(o.DialTimeout >= minInterval && o.DialTimeout <= maxInterval, "DialTimeout", o.DialTimeout,
 		"from 10ms to 1m")
-	f.check(o.PingInterval >= minInterval && o.PingInterval <= maxInterval, "PingInterval", o.PingInterval,
+	f.Check(o.PingInterval >= minInterval && o.PingInterval <= maxInterval, "PingInterval", o.PingInterval,
 		"from 10ms to 1m")
-	f.check(o.Breaker.Deadline <= maxDeadline, "Breaker.Deadline", o.Breaker.Deadline, "at most 1m")
-	return errors.Join(f...)
+	f.Check(o.Breaker.Deadline <= maxDeadline, "Breaker.Deadline", o.Breaker.Deadline, "at most 1m")
+	return f.Err()
 }
 
 // isWord reports whether s has nothing that means something to Redis: spaces,
@@ -137,13 +140,4 @@ func isWord(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// faults are what is wrong with the options, one after another.
-type faults []error
-
-func (f *faults) check(ok bool, field string, value any, want string) {
-	if !ok {
-		*f = append(*f, fmt.Errorf("weirredis: Options.%s is %v; must be %s", field, value, want))
-	}
 }

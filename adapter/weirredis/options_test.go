@@ -18,9 +18,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		o    weirredis.Options
 		want []string // what the error names, all of it
 	}{
-		{weirredis.Options{}, []string{"Addresses is []; must be at least one"}},
+		{weirredis.Options{}, []string{"Addresses is [], must be at least one"}},
 		{weirredis.Options{Addresses: []string{good, good}}, []string{"Addresses is", "unless Cluster or Sentinel is set"}},
-		{weirredis.Options{Addresses: []string{"localhost"}}, []string{"Addresses[0] is localhost; must be host:port"}},
+		{weirredis.Options{Addresses: []string{"localhost"}}, []string{"Addresses[0] is localhost, must be host:port"}},
 		{weirredis.Options{Addresses: []string{":6379"}}, []string{"Addresses[0]"}},
 		{weirredis.Options{Addresses: []string{good}, Cluster: true, Sentinel: &weirredis.Sentinel{}}, []string{"Cluster is true", "Sentinel.MasterSet is"}},
 		{weirredis.Options{Addresses: []string{good}, Username: "u"}, []string{"Password is nothing"}},
@@ -30,7 +30,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{weirredis.Options{Addresses: []string{good}, ClientName: "a b"}, []string{"ClientName is a b"}},
 		{
 			weirredis.Options{Addresses: []string{good}, PingInterval: time.Millisecond, DialTimeout: -1, Breaker: fleet.BreakerOptions{Deadline: time.Hour}},
-			[]string{"PingInterval is 1ms; must be from 10ms to 1m", "DialTimeout is -1ns", "Breaker.Deadline is 1h0m0s; must be at most 1m"},
+			[]string{"PingInterval is 1ms, must be from 10ms to 1m", "DialTimeout is -1ns", "Breaker.Deadline is 1h0m0s, must be at most 1m"},
 		},
 	}
 	for _, test := range tests {
@@ -82,16 +82,16 @@ func TestBounds(t *testing.T) {
 	if n := s.Calls()["evalsha"] + s.Calls()["hmget"]; n != 0 {
 		t.Errorf("%d commands; want none", n)
 	}
-	if a := acquire(t, tier, key(long[1:]), fleet.Ask{Lease: 1}); a.Grant != fleet.Granted {
+	if a := acquire(t, tier, key(long[1:]), fleet.Ask{Lease: 1}); a.Grant != fleet.GrantLease {
 		t.Errorf("Acquire of the longest name for the shortest lease = %v; want granted", a.Grant)
 	}
 	if _, err := tier.Tags(ctx, "ns", tags[1:]); err != nil {
 		t.Errorf("Tags of the most tags = %v", err)
 	}
-	cancelled, cancel := context.WithCancelCause(ctx)
+	canceled, cancel := context.WithCancelCause(ctx)
 	mine := errors.New("mine")
 	cancel(mine)
-	if _, err := tier.Acquire(cancelled, k, fleet.Ask{Lease: time.Minute}); !errors.Is(err, mine) || unavailable(err) {
+	if _, err := tier.Acquire(canceled, k, fleet.Ask{Lease: time.Minute}); !errors.Is(err, mine) || unavailable(err) {
 		t.Errorf("Acquire with an ended context = %v; want its cause", err)
 	}
 }

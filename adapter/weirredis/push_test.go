@@ -119,6 +119,7 @@ type changed func()
 func (c changed) Changed(string, uint64, bool) { c() }
 func (changed) Released(string)                {}
 func (changed) Tagged(string, uint64)          {}
+func (changed) Expired(string, uint64)         {}
 func (changed) Lost()                          {}
 func (changed) Reset()                         {}
 

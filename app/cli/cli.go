@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weir-go/weir/app/command"
-	"github.com/weir-go/weir/internal/build"
+	"github.com/weir-go/weir/console/build"
 )
 
 // grammar is the command line's, for kong.

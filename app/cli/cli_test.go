@@ -80,7 +80,7 @@ func TestHelp(t *testing.T) {
 			"Usage: weir jobs", "In a hurry:", "WEIR_JOBS_ADMIN", "--admin", "--nats", "--token-file", "States: queued", "Exit code",
 			"jobs list", "jobs show", "jobs dead", "jobs queues", "jobs retry", "jobs cancel", "jobs drop",
 		}},
-		{[]string{"jobs", "list", "--help"}, []string{"Examples:", "--state", "1 to 100000", "queued, running, retrying, done, failed, dead or cancelled", "--json"}},
+		{[]string{"jobs", "list", "--help"}, []string{"Examples:", "--state", "1 to 100000", "queued, running, retrying, done, failed, dead or canceled", "--json"}},
 		{[]string{"jobs", "show", "--help"}, []string{"first 6 characters", "--watch", "Inputs and results are not shown"}},
 		{[]string{"jobs", "retry", "--help"}, []string{"--all", "--yes", "has its input as it was"}},
 		{[]string{"demo", "--help"}, []string{

@@ -145,12 +145,12 @@ func (c *demoCmd) Run(r *command.Run) error {
 	}
 	progress := r.Progress()
 	defer progress.Close()
-	door, err := p.door() // early, in case it cannot be had
+	listener, err := p.listen() // early, in case the address is taken
 	if err != nil {
 		return err
 	}
-	if door != nil {
-		defer door.Close()
+	if listener != nil {
+		defer listener.Close()
 	}
 
 	started := time.Now().UTC()
@@ -173,7 +173,7 @@ func (c *demoCmd) Run(r *command.Run) error {
 			return errors.Join(report(res), keep(r))
 		}
 	}
-	res, err := watched(r, door, config)
+	res, err := watched(r, listener, config)
 	dropErr := drop()
 	if err == nil && !kept {
 		err = context.Cause(r.Context) // the signal came last, and was heard all the same
@@ -184,8 +184,8 @@ func (c *demoCmd) Run(r *command.Run) error {
 	return errors.Join(dropErr, report(res))
 }
 
-// door opens the web console's listener; nil: there is no console.
-func (p demoPlan) door() (net.Listener, error) {
+// listen opens the web console's listener; nil: there is no console.
+func (p demoPlan) listen() (net.Listener, error) {
 	if p.admin == "" {
 		return nil, nil
 	}
@@ -197,12 +197,12 @@ func (p demoPlan) door() (net.Listener, error) {
 }
 
 // watched runs the demo, with the web console over it if there is a listener.
-func watched(r *command.Run, door net.Listener, config demo.Config) (demo.Result, error) {
-	if door == nil {
+func watched(r *command.Run, listener net.Listener, config demo.Config) (demo.Result, error) {
+	if listener == nil {
 		return demo.Run(r.Context, config)
 	}
 	config.Board = demo.NewBoard()
-	console, err := demo.OpenConsole(door, config.Board)
+	console, err := demo.OpenConsole(listener, config.Board)
 	if err != nil {
 		return demo.Result{}, fmt.Errorf("open the web console: %w", err)
 	}

@@ -23,7 +23,7 @@ type jobsCmd struct {
 	Show   jobsShowCmd   `cmd:"" help:"Show all that is known of a job, or follow it until it is over."`
 	Dead   jobsDeadCmd   `cmd:"" help:"List the dead: jobs that were tried as often as they may be, and the last error of each."`
 	Queues jobsQueuesCmd `cmd:"" help:"Count the jobs of each queue that are not over."`
-	Retry  jobsRetryCmd  `cmd:"" help:"Queue jobs again that failed, died or were cancelled."`
+	Retry  jobsRetryCmd  `cmd:"" help:"Queue jobs again that failed, died or were canceled."`
 	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no attempt starts any more, and no result is kept."`
 	Drop   jobsDropCmd   `cmd:"" help:"Forget jobs that are over."`
 	Repair jobsRepairCmd `cmd:"" help:"Recover the jobs in a folder whose files are damaged."`
@@ -44,7 +44,7 @@ In a hurry:
 
 An id may be shortened to its first 6 characters or more. Each flag that says where the jobs are has a variable: WEIR_JOBS_ADMIN, WEIR_JOBS_NATS, WEIR_JOBS_NAMESPACE, WEIR_JOBS_TOKEN_FILE, WEIR_JOBS_USER, WEIR_JOBS_PASSWORD_FILE, WEIR_JOBS_CREDS. Flags win.
 
-States: queued (not started, or delayed), running, retrying (waits for its next attempt), done, failed (for good, or not started in time), dead (tried as often as it may be), cancelled.
+States: queued (not started, or delayed), running, retrying (waits for its next attempt), done, failed (for good, or not started in time), dead (tried as often as it may be), canceled.
 
 Exit code: 0 done; 1 no such job, not in a state for that, nobody answers; 2 wrong usage.`
 }
@@ -171,7 +171,7 @@ Examples:
 
 // Run is the command.
 func (c *jobsDeadCmd) Run(r *command.Run, at *jobsCmd) error {
-	q := jobsctl.Query{Queue: c.Queue, States: []jobs.State{jobs.Dead}}
+	q := jobsctl.Query{Queue: c.Queue, States: []jobs.State{jobs.StateDead}}
 	return at.run(r, "dead", func(f *command.Faults) {
 		q.Limit = f.Number("limit", c.Limit, limitSpan)
 	}, func(r jobsRun) error {

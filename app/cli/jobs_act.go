@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/figures"
 	"github.com/weir-go/weir/app/jobsctl"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // jobsActFlags say to which jobs something is done.

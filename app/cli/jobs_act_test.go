@@ -26,14 +26,14 @@ func TestJobsRetryCancelDropOne(t *testing.T) {
 		m.grind(t)
 		way := m.ways[name]
 		for _, tt := range []struct{ verb, key, says, now string }{
-			{"cancel", "queued", "cancelled", "cancelled"},
-			{"cancel", "cancelled", "cancelled", "cancelled"}, // again
-			{"cancel", "retrying", "cancelled", "cancelled"},
-			{"cancel", "running", "cancelled", "cancelled"},
+			{"cancel", "queued", "canceled", "canceled"},
+			{"cancel", "canceled", "canceled", "canceled"}, // again
+			{"cancel", "retrying", "canceled", "canceled"},
+			{"cancel", "running", "canceled", "canceled"},
 			{"retry", "queued", "queued again", "queued"},
 			{"drop", "dead", "dropped", "gone"},
 			{"drop", "done", "dropped", "gone"},
-			{"drop", "cancelled", "dropped", "gone"},
+			{"drop", "canceled", "dropped", "gone"},
 		} {
 			id := m.id[tt.key]
 			s := weirJobs(t, way, command.ExitOK, tt.verb, id[:12])
@@ -43,7 +43,7 @@ func TestJobsRetryCancelDropOne(t *testing.T) {
 		}
 		// A job that is retried is worked on again.
 		weirJobs(t, way, command.ExitOK, "retry", m.id["failed"])
-		m.until(t, m.mail.Job(m.id["failed"]), func(s jobs.Status) bool { return s.State == jobs.Failed })
+		m.until(t, m.mail.Job(m.id["failed"]), func(s jobs.Status) bool { return s.State == jobs.StateFailed })
 	}
 }
 
@@ -53,10 +53,10 @@ func TestJobsSeveralAtOnceGoOnPastAFault(t *testing.T) {
 	m.grind(t)
 	for name, way := range m.ways {
 		s := weirJobs(t, way, command.ExitFailed, "cancel", "000000", m.id["done"], m.id["failed"][:8], m.id["delayed"][:8])
-		wantOut := m.id["delayed"] + "  reports  cancelled\n"
+		wantOut := m.id["delayed"] + "  reports  canceled\n"
 		wantErr := "weir: there is no job 000000, or no longer: what is over is kept for a time only. \"weir jobs list\" shows what there is\n" +
-			"weir: job " + m.id["done"] + " is done: only jobs that are queued, running or retrying can be cancelled\n" +
-			"weir: job " + m.id["failed"] + " is failed: only jobs that are queued, running or retrying can be cancelled\n"
+			"weir: job " + m.id["done"] + " is done: only jobs that are queued, running or retrying can be canceled\n" +
+			"weir: job " + m.id["failed"] + " is failed: only jobs that are queued, running or retrying can be canceled\n"
 		if s.stdout.String() != wantOut || s.stderr.String() != wantErr {
 			t.Errorf("%s: stdout %s\nstderr %s\nwant %s\n%s", name, s.stdout.String(), s.stderr.String(), wantOut, wantErr)
 		}
@@ -69,10 +69,10 @@ func TestJobsConflictsSayWhatToDo(t *testing.T) {
 	m.grind(t)
 	for name, way := range m.ways {
 		for _, tt := range []struct{ verb, key, want string }{
-			{"drop", "queued", ` is queued: only jobs that are done, failed, dead or cancelled can be dropped; to be rid of it, "weir jobs cancel ` + m.id["queued"][:8] + `" first`},
-			{"retry", "running", " is running: only jobs that are failed, dead or cancelled can be queued again"},
-			{"retry", "done", " is done: only jobs that are failed, dead or cancelled can be queued again"},
-			{"cancel", "dead", " is dead: only jobs that are queued, running or retrying can be cancelled"},
+			{"drop", "queued", ` is queued: only jobs that are done, failed, dead or canceled can be dropped; to be rid of it, "weir jobs cancel ` + m.id["queued"][:8] + `" first`},
+			{"retry", "running", " is running: only jobs that are failed, dead or canceled can be queued again"},
+			{"retry", "done", " is done: only jobs that are failed, dead or canceled can be queued again"},
+			{"cancel", "dead", " is dead: only jobs that are queued, running or retrying can be canceled"},
 		} {
 			before := m.state(t, tt.key)
 			s := weirJobs(t, way, command.ExitFailed, tt.verb, m.id[tt.key])
@@ -89,9 +89,9 @@ func TestJobsAllInAState(t *testing.T) {
 	for name := range map[string]bool{"admin": true, "nats": true} {
 		m := newMill(t)
 		for _, key := range []string{"dead-1", "dead-2", "dead-3", "dead-4"} {
-			m.submit(t, m.mail, key, jobs.SubmitOptions{}, jobs.Dead)
+			m.submit(t, m.mail, key, jobs.SubmitOptions{}, jobs.StateDead)
 		}
-		m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.Failed)
+		m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.StateFailed)
 		way := m.ways[name]
 
 		// Nobody is there to be asked.
@@ -120,20 +120,20 @@ func TestJobsAllInAState(t *testing.T) {
 func TestJobsRetryAllJSON(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)
-	for _, key := range []string{"cancelled-1", "cancelled-2"} {
-		m.submit(t, m.reports, key, jobs.SubmitOptions{}, jobs.Cancelled)
+	for _, key := range []string{"canceled-1", "canceled-2"} {
+		m.submit(t, m.reports, key, jobs.SubmitOptions{}, jobs.StateCanceled)
 	}
-	s := weirJobs(t, m.ways["nats"], command.ExitOK, "retry", "--all", "--state", "cancelled", "--yes", "--json")
+	s := weirJobs(t, m.ways["nats"], command.ExitOK, "retry", "--all", "--state", "canceled", "--yes", "--json")
 	var got struct{ Jobs []jobsctl.Outcome }
 	decode(t, s.stdout.String(), &got)
 	if len(got.Jobs) != 2 || got.Jobs[0].Did != "queued again" || got.Jobs[0].Queue != "reports" || got.Jobs[0].Error != "" {
 		t.Errorf("wrote %s; want both queued again", s.stdout.String())
 	}
-	if a, b := m.state(t, "cancelled-1"), m.state(t, "cancelled-2"); a != "queued" || b != "queued" {
+	if a, b := m.state(t, "canceled-1"), m.state(t, "canceled-2"); a != "queued" || b != "queued" {
 		t.Errorf("they are %s and %s; want queued", a, b)
 	}
 	// What fails is in the JSON, and an exit code.
-	s = weirJobs(t, m.ways["nats"], command.ExitFailed, "drop", "--json", m.id["cancelled-1"])
+	s = weirJobs(t, m.ways["nats"], command.ExitFailed, "drop", "--json", m.id["canceled-1"])
 	got.Jobs = nil
 	decode(t, s.stdout.String(), &got)
 	if len(got.Jobs) != 1 || got.Jobs[0].Did != "" || !strings.Contains(got.Jobs[0].Error, "is queued") {
@@ -182,7 +182,7 @@ func TestJobsWrongUsageNamesEveryFault(t *testing.T) {
 		{"jobs list --admin ftp://h --state lost --limit 0", []string{
 			"--admin: want http://host:port, as weir proxy --admin has it",
 			"--limit=0: want a whole number, 1 to 100000",
-			`--state=lost: "lost" is no state; want queued, running, retrying, done, failed, dead or cancelled`,
+			`--state=lost: "lost" is no state; want queued, running, retrying, done, failed, dead or canceled`,
 		}},
 		{"jobs list --admin http://me:s3cret@h", []string{"--admin: wants no user and no password in it"}},
 		{"jobs list --admin http://h/jobs", []string{"--admin: want nothing after the port"}},
@@ -199,11 +199,11 @@ func TestJobsWrongUsageNamesEveryFault(t *testing.T) {
 		{"jobs show --admin h:1 12345", []string{`"12345" is no id; want 32 characters, 0-9 and a-f, or the first 6 or more of them`}},
 		{"jobs retry --admin h:1", []string{`which jobs? want ids, as "weir jobs list" shows them, or --all with --state`}},
 		{"jobs retry --admin h:1 --state dead 123456", []string{"--state: is for --all"}},
-		{"jobs retry --admin h:1 --all", []string{"--all: wants --state too, failed, dead or cancelled"}},
+		{"jobs retry --admin h:1 --all", []string{"--all: wants --state too, failed, dead or canceled"}},
 		{"jobs retry --admin h:1 --all --state dead 123456 xyzxyz", []string{`"xyzxyz" is no id`, "--all: want no ids beside it"}},
-		{"jobs retry --admin h:1 --all --state done", []string{"--state=done: want failed, dead or cancelled"}},
+		{"jobs retry --admin h:1 --all --state done", []string{"--state=done: want failed, dead or canceled"}},
 		{"jobs cancel --admin h:1 --all --state dead", []string{"--state=dead: want queued, running or retrying"}},
-		{"jobs drop --admin h:1 --all --state running", []string{"--state=running: want done, failed, dead or cancelled"}},
+		{"jobs drop --admin h:1 --all --state running", []string{"--state=running: want done, failed, dead or canceled"}},
 	} {
 		s := newSession()
 		args := strings.Fields(tt.args)
@@ -229,7 +229,7 @@ func TestJobsWrongUsageNamesEveryFault(t *testing.T) {
 func TestJobsVariablesAreFlags(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)
-	m.submit(t, m.reports, "queued", jobs.SubmitOptions{}, jobs.Queued)
+	m.submit(t, m.reports, "queued", jobs.SubmitOptions{}, jobs.StateQueued)
 	nats, token := m.server.Addr(), m.ways["nats"][5]
 	for _, tt := range []struct {
 		env  map[string]string
@@ -350,7 +350,7 @@ func TestJobsWatchSurvivesAPause(t *testing.T) {
 func TestJobsAsksNobodyButATerminal(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)
-	m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.Failed)
+	m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.StateFailed)
 	r, w, err := os.Pipe()
 	check(t, err)
 	defer r.Close()

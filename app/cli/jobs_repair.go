@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/proxy/config"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs/embedded"
+	"github.com/weir-go/weir/plain"
 )
 
 // jobsRepairCmd is weir jobs repair.

@@ -28,7 +28,7 @@ func queuedJobs(t *testing.T, n int) (dir string) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Disk})
+	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityDisk})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/app/terminal"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // jobsShowCmd is weir jobs show.

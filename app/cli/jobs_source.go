@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-go/weir/app/command"
 	"github.com/weir-go/weir/app/jobsctl"
-	"github.com/weir-go/weir/internal/bounded"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // jobsEnv begins the variables of the flags of weir jobs.

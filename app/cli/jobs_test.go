@@ -43,13 +43,13 @@ func newMill(t *testing.T) *mill {
 	t.Helper()
 	m := &mill{id: map[string]string{}, release: make(chan struct{})}
 	var err error
-	m.server, err = embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.Process, Listen: "127.0.0.1:0", Token: natsToken})
+	m.server, err = embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess, Listen: "127.0.0.1:0", Token: natsToken})
 	check(t, err)
 	t.Cleanup(func() { m.server.Close() })
 	nc, err := m.server.Connect()
 	check(t, err)
 	t.Cleanup(nc.Close)
-	m.store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Namespace: "shop", Durability: jobs.Process})
+	m.store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Namespace: "shop", Durability: jobs.DurabilityProcess})
 	check(t, err)
 	t.Cleanup(func() { m.store.Close() })
 
@@ -101,7 +101,7 @@ func (m *mill) submit(t *testing.T, q *jobs.Queue[string, string], key string, o
 	h, err := q.Submit(t.Context(), strings.TrimRight(key, "-0123456789"), o)
 	check(t, err)
 	m.id[key] = h.ID()
-	if until == jobs.Cancelled {
+	if until == jobs.StateCanceled {
 		check(t, h.Cancel(t.Context()))
 	}
 	m.until(t, h, func(s jobs.Status) bool { return s.State == until })
@@ -124,14 +124,14 @@ func (m *mill) until(t *testing.T, h *jobs.Handle[string], ok func(jobs.Status) 
 // grind makes a job in each state; the one that runs is the last.
 func (m *mill) grind(t *testing.T) {
 	t.Helper()
-	m.submit(t, m.mail, "done", jobs.SubmitOptions{Owner: "alice"}, jobs.Done)
-	m.submit(t, m.mail, "dead", jobs.SubmitOptions{}, jobs.Dead)
-	m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.Failed)
-	m.submit(t, m.mail, "retrying", jobs.SubmitOptions{}, jobs.Retrying)
-	m.submit(t, m.mail, "cancelled", jobs.SubmitOptions{Delay: time.Hour}, jobs.Cancelled)
-	m.submit(t, m.reports, "delayed", jobs.SubmitOptions{Delay: 5*time.Hour + time.Minute}, jobs.Queued)
-	m.submit(t, m.reports, "queued", jobs.SubmitOptions{}, jobs.Queued)
-	m.submit(t, m.mail, "running", jobs.SubmitOptions{}, jobs.Running)
+	m.submit(t, m.mail, "done", jobs.SubmitOptions{Owner: "alice"}, jobs.StateDone)
+	m.submit(t, m.mail, "dead", jobs.SubmitOptions{}, jobs.StateDead)
+	m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.StateFailed)
+	m.submit(t, m.mail, "retrying", jobs.SubmitOptions{}, jobs.StateRetrying)
+	m.submit(t, m.mail, "canceled", jobs.SubmitOptions{Delay: time.Hour}, jobs.StateCanceled)
+	m.submit(t, m.reports, "delayed", jobs.SubmitOptions{Delay: 5*time.Hour + time.Minute}, jobs.StateQueued)
+	m.submit(t, m.reports, "queued", jobs.SubmitOptions{}, jobs.StateQueued)
+	m.submit(t, m.mail, "running", jobs.SubmitOptions{}, jobs.StateRunning)
 	m.until(t, m.mail.Job(m.id["running"]), func(s jobs.Status) bool { return s.Progress != nil })
 	// A job is over before its item has left the queue.
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -210,7 +210,7 @@ func TestJobsListOfEveryState(t *testing.T) {
 running-id running mail 1 NOW for NOW 1,400 of 4,000 resizing
 queued-id queued reports - NOW due
 delayed-id queued reports - NOW in 5h
-cancelled-id cancelled mail - NOW NOW ago jobs: cancelled
+canceled-id canceled mail - NOW NOW ago jobs: canceled
 retrying-id retrying mail 1 NOW in 1h 421 too many connections
 failed-id failed mail 1 NOW NOW ago no such customer
 dead-id dead mail 2 NOW NOW ago send: dial tcp 10.0.0.25:25: connect: connection refused
@@ -333,7 +333,7 @@ func equalJSON(t *testing.T, a, b any) bool {
 func TestJobsNeverShowInputsAndResults(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)
-	m.submit(t, m.mail, "a-secret-key-is-shown", jobs.SubmitOptions{}, jobs.Done)
+	m.submit(t, m.mail, "a-secret-key-is-shown", jobs.SubmitOptions{}, jobs.StateDone)
 	for name, way := range m.ways {
 		for _, args := range [][]string{{"list"}, {"list", "--json"}, {"show", m.id["a-secret-key-is-shown"]}, {"show", "--json", m.id["a-secret-key-is-shown"]}} {
 			if text := weirJobs(t, way, command.ExitOK, args...).stdout.String(); strings.Contains(text, "secret result") {

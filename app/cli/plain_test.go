@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // What the command line says of what it was given hides nothing.

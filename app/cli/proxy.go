@@ -81,7 +81,7 @@ func (proxyRunCmd) Run(r *command.Run, c *proxyCmd) error {
 		Terminal: terminal.Is(r.Stderr, r.Getenv),
 		Getenv:   r.Getenv,
 		Hangups:  r.Hangups(),
-		Leaves:   r.Leaves,
+		OnDrain:  r.Leaves,
 	})
 	if bad, ok := errors.AsType[*proxy.ConfigError](err); ok {
 		return configurationError(bad.Err)

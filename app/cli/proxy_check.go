@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/app/proxy"
 	"github.com/weir-go/weir/app/terminal"
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // proxyCheckCmd is weir proxy check.

@@ -49,7 +49,7 @@ func (c *workerCmd) Run(r *command.Run) error {
 		Terminal: terminal.Is(r.Stderr, r.Getenv),
 		Getenv:   r.Getenv,
 		Hangups:  r.Hangups(),
-		Leaves:   r.Leaves,
+		OnDrain:  r.Leaves,
 		Worker:   true,
 	})
 	if bad, ok := errors.AsType[*proxy.ConfigError](err); ok {

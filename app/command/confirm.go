@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/app/terminal"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // maxAnswer bounds an answer, in bytes.

@@ -92,7 +92,7 @@ func everyLevel(t *testing.T, gateway bool) {
 	}
 	for _, l := range res.Levels[2:] {
 		// A level is over within a TTL.
-		if l.Calls > int64(c.Keys) && l.ElapsedS < demo.TTL.Seconds()*demo.RefreshAhead/2 {
+		if l.Calls > int64(c.Keys) && l.ElapsedS < demo.TTL.Seconds()*(1-demo.RefreshAhead)/2 {
 			t.Errorf("%s: %d calls; want at most one a key, %d", l.Name, l.Calls, c.Keys)
 		}
 	}

@@ -35,7 +35,7 @@ func gatewayLevels() []level {
 	cache := gateway.Route{Cache: weirhttp.Policy{TTL: TTL}}
 	ahead := gateway.Route{
 		Cache:        weirhttp.Policy{TTL: TTL, StaleWhileRevalidate: StaleWindow},
-		RefreshAhead: 1 - RefreshAhead, // counted from the end
+		RefreshAhead: RefreshAhead,
 	}
 	all := levels() // what each adds is the same
 	return []level{

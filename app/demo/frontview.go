@@ -68,10 +68,9 @@ func (v frontView) HotKeys(_ string, most int) (inspect.HotKeys, bool) {
 }
 
 // Purge forgets all. The answers have no tags.
-func (v frontView) Purge(_ context.Context, _ string, _ []string, all bool) (bool, error) {
+func (v frontView) Purge(ctx context.Context, _ string, _ []string, all bool) (bool, error) {
 	if !all {
 		return true, errors.New("the answers of the demo have no tags")
 	}
-	v.gateway.Cache().Clear()
-	return true, nil
+	return true, v.gateway.Cache().InvalidateAll(ctx)
 }

@@ -19,8 +19,9 @@ const (
 	// long enough for the source to renew all of them within it.
 	TTL = 2 * time.Second
 
-	// RefreshAhead is the share of the TTL after which a hit refreshes.
-	RefreshAhead = 0.8
+	// RefreshAhead is the share of the TTL, counted from its end, in which a hit
+	// refreshes.
+	RefreshAhead = 0.2
 
 	// StaleWindow is how long after the TTL a value is served while its
 	// refresh runs.
@@ -60,7 +61,7 @@ func levels() []level {
 		{name: "unprotected", adds: "every request calls the source", kind: kindGuard},
 		{name: "coalescing", adds: "requests for the same key at the same time share one call", guarded: fixed(coalescing)},
 		{name: "+ cache", adds: fmt.Sprintf("an answer is kept for %v", TTL), guarded: fixed(cache)},
-		{name: "+ refresh-ahead", adds: fmt.Sprintf("after %d %% of that it is refreshed in the background, so that nobody waits",
+		{name: "+ refresh-ahead", adds: fmt.Sprintf("in the last %d %% of that it is refreshed in the background, so that nobody waits",
 			int(RefreshAhead*100)), guarded: fixed(ahead)},
 		{name: "+ admission", adds: fmt.Sprintf("as many calls at once as the source takes, found by their latency, from %d on, one for each CPU; the rest waits its turn",
 			runtime.GOMAXPROCS(0)), guarded: func() (weir.Options, error) {

@@ -89,8 +89,8 @@ func explain(ctx context.Context, s Source, v Verb, j jobs.Status, err error) er
 	}
 	text := fmt.Sprintf("job %s is %s: only jobs that are %s can be %s", j.ID, now.State, Words(v.States(), "or"), v.Past())
 	switch {
-	case v == Cancel && now.State == jobs.Cancelled:
-		text = fmt.Sprintf("job %s is cancelled already", j.ID)
+	case v == Cancel && now.State == jobs.StateCanceled:
+		text = fmt.Sprintf("job %s is canceled already", j.ID)
 	case wanted(now, v.States()): // it is not the state
 		text = fmt.Sprintf("job %s is %s, and yet: %v", j.ID, now.State, err)
 	case v == Drop:

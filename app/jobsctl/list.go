@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/app/figures"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // What a table shows of a queue's name: less where the width is needed for
@@ -109,7 +109,7 @@ func (s Style) when(j jobs.Status) string {
 	switch {
 	case j.State.Terminal():
 		return s.ago(j)
-	case j.State == jobs.Running:
+	case j.State == jobs.StateRunning:
 		return "for " + s.since(j.Started)
 	case j.NotBefore.After(s.now()):
 		return "in " + Span(j.NotBefore.Sub(s.now()))
@@ -126,7 +126,7 @@ func (s Style) ago(j jobs.Status) string {
 
 // remark is what there is to say of a job in one line.
 func remark(j jobs.Status) string {
-	if j.State == jobs.Running && j.Progress != nil {
+	if j.State == jobs.StateRunning && j.Progress != nil {
 		return progress(*j.Progress)
 	}
 	return firstLine(j.Error)

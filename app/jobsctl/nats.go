@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-go/weir/internal/bounded"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // connectTimeout bounds the first contact with a server.

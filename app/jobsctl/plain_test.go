@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/jobsctl"
-	"github.com/weir-go/weir/internal/plain/plaintest"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // What jobs brought, and what their servers say, hides nothing from who lists them.
@@ -21,7 +21,7 @@ func TestH21_JobsHideNothing(t *testing.T) {
 		j.Progress = &jobs.Progress{Done: 1, Note: s}
 		j.History = []jobs.FailedAttempt{{Attempt: 1, Ended: now, Error: s, Class: s, Worker: s}}
 		running := j
-		running.State = jobs.Running
+		running.State = jobs.StateRunning
 		page := jobsctl.Page{Jobs: []jobs.Status{j, running}}
 		for name, write := range map[string]func(io.Writer, jobsctl.Style) error{
 			"list":    func(w io.Writer, s jobsctl.Style) error { return jobsctl.WriteList(w, page, jobsctl.Query{}, s) },

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/bounded"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // Bounds of an exchange with an admin listener. For a list the proxy reads all

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // clock is how instants are written.
@@ -42,13 +42,13 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 	fact("key", j.Key)
 	fact("owner", j.Owner)
 	fact("submitted", s.instant(j.Submitted))
-	if !j.NotBefore.IsZero() && !j.State.Terminal() && j.State != jobs.Running {
+	if !j.NotBefore.IsZero() && !j.State.Terminal() && j.State != jobs.StateRunning {
 		fact("not before", j.NotBefore.UTC().Format(clock)+", "+s.ahead(j.NotBefore))
 	}
 	fact("started", s.instant(j.Started))
 	fact("finished", s.finished(j))
 	fact("durability", j.Durability.String())
-	if j.Progress != nil && j.State != jobs.Done {
+	if j.Progress != nil && j.State != jobs.StateDone {
 		fact("progress", progress(*j.Progress))
 	}
 	if j.Fence > 0 {
@@ -62,7 +62,7 @@ func WriteJob(w io.Writer, j jobs.Status, s Style) error {
 // state is the state with the number of attempts.
 func (s Style) state(j jobs.Status) string {
 	switch n := j.Attempt; {
-	case j.State == jobs.Running || j.State == jobs.Retrying && n > 0:
+	case j.State == jobs.StateRunning || j.State == jobs.StateRetrying && n > 0:
 		return fmt.Sprintf("%s, attempt %d", j.State, n)
 	case n == 0:
 		return j.State.String()
@@ -101,9 +101,9 @@ func (s Style) history(b *strings.Builder, j jobs.Status) {
 func next(j jobs.Status) string {
 	id := plain.Line(j.ID[:min(len(j.ID), shortID)])
 	switch j.State {
-	case jobs.Failed, jobs.Dead:
+	case jobs.StateFailed, jobs.StateDead:
 		return fmt.Sprintf("\nweir jobs retry %s runs it again, weir jobs drop %s forgets it.\n", id, id)
-	case jobs.Cancelled:
+	case jobs.StateCanceled:
 		return fmt.Sprintf("\nweir jobs retry %s runs it after all.\n", id)
 	}
 	return ""
@@ -160,7 +160,7 @@ const barRoom = 20
 func (s Style) Moment(j jobs.Status) string {
 	text := s.state(j)
 	switch when := s.when(j); {
-	case j.State == jobs.Running:
+	case j.State == jobs.StateRunning:
 		text += " for " + max(s.now().Sub(j.Started), 0).Truncate(time.Second).String()
 	case when != "due":
 		text += " " + when

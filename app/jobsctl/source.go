@@ -13,8 +13,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // Bounds of a Query.
@@ -64,18 +64,18 @@ const (
 
 // Past says what has become of a job to which v was done.
 func (v Verb) Past() string {
-	return map[Verb]string{Retry: "queued again", Cancel: "cancelled", Drop: "dropped"}[v]
+	return map[Verb]string{Retry: "queued again", Cancel: "canceled", Drop: "dropped"}[v]
 }
 
 // States are those of jobs to which v can be done.
 func (v Verb) States() []jobs.State {
 	switch v {
 	case Retry:
-		return []jobs.State{jobs.Failed, jobs.Dead, jobs.Cancelled}
+		return []jobs.State{jobs.StateFailed, jobs.StateDead, jobs.StateCanceled}
 	case Cancel:
-		return []jobs.State{jobs.Queued, jobs.Running, jobs.Retrying}
+		return []jobs.State{jobs.StateQueued, jobs.StateRunning, jobs.StateRetrying}
 	}
-	return []jobs.State{jobs.Done, jobs.Failed, jobs.Dead, jobs.Cancelled}
+	return []jobs.State{jobs.StateDone, jobs.StateFailed, jobs.StateDead, jobs.StateCanceled}
 }
 
 // AllStates are all that a job can be in.

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // A Style is how people are told. The zero Style is plain text of any width.
@@ -32,8 +32,8 @@ const (
 )
 
 var stateColors = map[string]string{
-	jobs.Running.String(): cyan, jobs.Retrying.String(): yellow, jobs.Done.String(): green,
-	jobs.Failed.String(): red, jobs.Dead.String(): red, jobs.Cancelled.String(): dim,
+	jobs.StateRunning.String(): cyan, jobs.StateRetrying.String(): yellow, jobs.StateDone.String(): green,
+	jobs.StateFailed.String(): red, jobs.StateDead.String(): red, jobs.StateCanceled.String(): dim,
 }
 
 func (s Style) paint(code, text string) string {

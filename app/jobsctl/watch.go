@@ -59,10 +59,10 @@ func Watch(ctx context.Context, s Source, j jobs.Status, see func(jobs.Status, e
 // for one that is done.
 func Ended(j jobs.Status) error {
 	switch j.State {
-	case jobs.Done:
+	case jobs.StateDone:
 		return nil
-	case jobs.Cancelled:
-		return &problem{fmt.Sprintf("job %s was cancelled", j.ID), jobs.ErrCancelled}
+	case jobs.StateCanceled:
+		return &problem{fmt.Sprintf("job %s was canceled", j.ID), jobs.ErrCanceled}
 	}
 	return &problem{fmt.Sprintf("job %s is %s", j.ID, j.State), errors.New(j.Error)}
 }

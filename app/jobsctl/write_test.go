@@ -24,8 +24,8 @@ func ago(d time.Duration) time.Time { return now.Add(-d) }
 
 // dead is a job with all that can be said of one.
 var dead = jobs.Status{
-	ID: "77b0e1c26f0d4b7a9e8d3c2b1a09f8e7", Queue: "mail", State: jobs.Dead,
-	Key: "invoice-2026-11-20/4711", Owner: "shop", Durability: jobs.Disk,
+	ID: "77b0e1c26f0d4b7a9e8d3c2b1a09f8e7", Queue: "mail", State: jobs.StateDead,
+	Key: "invoice-2026-11-20/4711", Owner: "shop", Durability: jobs.DurabilityDisk,
 	Attempt: 3, Fence: 90_211, Revision: 90_214,
 	Submitted: ago(26 * time.Minute), Started: ago(3*time.Minute + 1412*time.Millisecond), Finished: ago(3 * time.Minute),
 	Error: "send: dial tcp 10.0.0.25:25: connect: connection refused (after 3 addresses of mx.example.com, the last of them 10.0.0.27)",
@@ -39,17 +39,17 @@ var dead = jobs.Status{
 // every are jobs in every state, and one with a name as long as they may be.
 func every() []jobs.Status {
 	return []jobs.Status{
-		{ID: "3f9a12c4d0e18b2f7a6c5d4e3f2a1b0c", Queue: "thumbnails", State: jobs.Running, Attempt: 1, Submitted: ago(73 * time.Second), Started: ago(71 * time.Second),
+		{ID: "3f9a12c4d0e18b2f7a6c5d4e3f2a1b0c", Queue: "thumbnails", State: jobs.StateRunning, Attempt: 1, Submitted: ago(73 * time.Second), Started: ago(71 * time.Second),
 			Progress: &jobs.Progress{Done: 1400, Total: 4000, Note: "resizing to 640 × 480"}},
-		{ID: "8812aa01d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.Retrying, Attempt: 2, Submitted: ago(4 * time.Minute), Started: ago(time.Minute), NotBefore: now.Add(34 * time.Second),
+		{ID: "8812aa01d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.StateRetrying, Attempt: 2, Submitted: ago(4 * time.Minute), Started: ago(time.Minute), NotBefore: now.Add(34 * time.Second),
 			Error: "send: 421 too many connections,\n\x1b[31mtry again later"},
-		{ID: "0c4f77e1d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.Queued, Submitted: ago(9 * time.Second)},
-		{ID: "5e5e5e5ed0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.Queued, Submitted: ago(40 * time.Second), NotBefore: now.Add(5 * time.Hour)},
+		{ID: "0c4f77e1d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.StateQueued, Submitted: ago(9 * time.Second)},
+		{ID: "5e5e5e5ed0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.StateQueued, Submitted: ago(40 * time.Second), NotBefore: now.Add(5 * time.Hour)},
 		dead,
-		{ID: "a1a1a1a1d0e18b2f7a6c5d4e3f2a1b0c", Queue: strings.Repeat("reports-of-the-night-", 3) + "1", State: jobs.Failed, Attempt: 1, Submitted: ago(50 * time.Hour), Started: ago(49 * time.Hour), Finished: ago(49 * time.Hour),
+		{ID: "a1a1a1a1d0e18b2f7a6c5d4e3f2a1b0c", Queue: strings.Repeat("reports-of-the-night-", 3) + "1", State: jobs.StateFailed, Attempt: 1, Submitted: ago(50 * time.Hour), Started: ago(49 * time.Hour), Finished: ago(49 * time.Hour),
 			Error: "report: no such customer"},
-		{ID: "b2b2b2b2d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.Done, Attempt: 12, Submitted: ago(20 * time.Minute), Started: ago(10 * time.Minute), Finished: ago(9 * time.Minute)},
-		{ID: "c3c3c3c3d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.Cancelled, Submitted: ago(3 * time.Hour), Finished: ago(2 * time.Hour), Error: "cancelled"},
+		{ID: "b2b2b2b2d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.StateDone, Attempt: 12, Submitted: ago(20 * time.Minute), Started: ago(10 * time.Minute), Finished: ago(9 * time.Minute)},
+		{ID: "c3c3c3c3d0e18b2f7a6c5d4e3f2a1b0c", Queue: "mail", State: jobs.StateCanceled, Submitted: ago(3 * time.Hour), Finished: ago(2 * time.Hour), Error: "canceled"},
 	}
 }
 
@@ -63,7 +63,7 @@ func looks() []look {
 	list := jobsctl.Page{Jobs: every(), More: true}
 	deadList := jobsctl.Page{Jobs: []jobs.Status{dead, every()[5]}}
 	running := every()[0]
-	running.Owner, running.Durability, running.Fence = "alice", jobs.Majority, 7
+	running.Owner, running.Durability, running.Fence = "alice", jobs.DurabilityMajority, 7
 	panicked := dead
 	panicked.Error = "handler panicked: index out of range [3] with length 3\n\ngoroutine 173 [running]:\nmain.resize({0xd559a0, 0xf17960})\n\t/src/thumbnails/resize.go:42 +0x1c5\n"
 	panicked.History = []jobs.FailedAttempt{{Attempt: 3, Ended: ago(time.Minute), Error: panicked.Error}}
@@ -159,7 +159,7 @@ func TestNothingToListSaysOfWhat(t *testing.T) {
 	}{
 		{jobsctl.Query{}, "No jobs.\n"},
 		{jobsctl.Query{Queue: "mail"}, "No jobs in queue \"mail\".\n"},
-		{jobsctl.Query{Queue: "mail", States: []jobs.State{jobs.Dead, jobs.Failed, jobs.Done}}, "No jobs in queue \"mail\" that are dead, failed or done.\n"},
+		{jobsctl.Query{Queue: "mail", States: []jobs.State{jobs.StateDead, jobs.StateFailed, jobs.StateDone}}, "No jobs in queue \"mail\" that are dead, failed or done.\n"},
 	} {
 		var b strings.Builder
 		if err := jobsctl.WriteList(&b, jobsctl.Page{}, tt.q, jobsctl.Style{}); err != nil || b.String() != tt.want {

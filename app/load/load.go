@@ -1,9 +1,7 @@
 // Package load drives a target with a closed loop: a fixed number of clients,
-// each of which sends its next request once the last one is answered.
-//
-// The loop is that of fortio (fortio.org/fortio/periodic); the latencies are
-// kept in an HdrHistogram, because fortio's own histogram interpolates its
-// percentiles in buckets up to twice as wide as their lower end.
+// each of which sends its next request once the last one is answered. [Closed]
+// is the loop alone; the lab's load generator runs on it, too. A [Loop] also
+// measures, in an HdrHistogram.
 //
 // A closed loop slows down with its target, so it says how much work gets
 // done and how long a client waits, not what happens to traffic that keeps
@@ -13,15 +11,40 @@ package load
 import (
 	"context"
 	"fmt"
-	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"fortio.org/fortio/periodic"
-	"fortio.org/log"
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
+
+// Closed runs a closed loop and returns once every client has stopped. It calls
+// send on clients goroutines, 0 to clients-1, never twice at a time for the same
+// client, with the request's number from 0 on and the time at which it begins.
+// The clients share the requests: the slowest of them is not left to send its
+// part alone at the end. They stop at the time end, after that many requests, or
+// when ctx ends.
+func Closed(ctx context.Context, clients int, end time.Time, requests int64, send func(client int, request int64, began time.Time)) {
+	var next atomic.Int64 // atomic because all clients draw from it between two requests
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				now := time.Now()
+				if !now.Before(end) {
+					return
+				}
+				n := next.Add(1) - 1
+				if n >= requests {
+					return
+				}
+				send(client, n, now)
+			}
+		})
+	}
+	all.Wait()
+}
 
 // A Func sends one request as the given client, 0 to Clients-1, and checks
 // the answer: nil is a good one. It runs on Clients goroutines at once, and
@@ -38,6 +61,7 @@ type Loop struct {
 	mu       sync.Mutex
 	hist     *hdrhistogram.Histogram // guarded by mu; good answers, in microseconds
 	slowest  time.Duration           // guarded by mu; exact, of good answers
+	requests int64                   // guarded by mu
 	failures int64                   // guarded by mu
 	first    error                   // guarded by mu; the first failure
 }
@@ -86,37 +110,25 @@ func (l *Loop) Run(ctx context.Context) (Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
 	}
-	quiet()
-	stop := periodic.NewAborter() // ours, or fortio takes over the interrupt signal
-	defer context.AfterFunc(ctx, func() { stop.Abort(false) })()
-
-	runner := periodic.NewPeriodicRunner(&periodic.RunnerOptions{
-		RunType:    "closed loop",
-		NumThreads: l.clients,
-		QPS:        -1, // as fast as the answers come
-		Duration:   l.duration,
-		Stop:       stop,
-		Out:        io.Discard,
+	start := time.Now()
+	Closed(ctx, l.clients, start.Add(l.duration), math.MaxInt64, func(client int, _ int64, began time.Time) {
+		err := l.do(ctx, client)
+		l.record(time.Since(began), err)
 	})
-	// NewPeriodicRunner wipes runners it is given, so they come after it.
-	for i := range runner.Options().Runners {
-		runner.Options().Runners[i] = &client{loop: l, ctx: ctx}
-	}
-	r := runner.Run()
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
 	}
-	return l.result(r.DurationHistogram.Count, r.ActualDuration), nil
+	return l.result(time.Since(start)), nil
 }
 
-func (l *Loop) result(requests int64, elapsed time.Duration) Result {
+func (l *Loop) result(elapsed time.Duration) Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	percentile := func(q float64) time.Duration {
 		return min(l.slowest, time.Duration(l.hist.ValueAtQuantile(q))*time.Microsecond)
 	}
 	return Result{
-		Requests:     requests,
+		Requests:     l.requests,
 		Failures:     l.failures,
 		FirstFailure: l.first,
 		Elapsed:      elapsed,
@@ -132,6 +144,7 @@ func (l *Loop) record(latency time.Duration, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.requests++
 	if err != nil {
 		l.failures++
 		if l.first == nil {
@@ -143,24 +156,3 @@ func (l *Loop) record(latency time.Duration, err error) {
 	// The value is in range, so there is no error to hand on.
 	_ = l.hist.RecordValue(int64(min(max(latency, lowest), highest) / time.Microsecond))
 }
-
-// A client is one of the loop's. Only its own goroutine touches it.
-type client struct {
-	loop *Loop
-	ctx  context.Context
-}
-
-var _ periodic.Runnable = (*client)(nil)
-
-// Run sends one request. fortio's context never ends, so the client uses the
-// one that it was made with.
-func (c *client) Run(_ context.Context, id periodic.ThreadID) (ok bool, details string) {
-	start := time.Now()
-	err := c.loop.do(c.ctx, int(id))
-	c.loop.record(time.Since(start), err)
-	return err == nil, ""
-}
-
-// quiet keeps fortio's log, which goes to standard error, to its errors. The
-// level is one for the whole process.
-var quiet = sync.OnceFunc(func() { log.SetLogLevelQuiet(log.Error) })

@@ -64,7 +64,7 @@ func Configure(c *config.Config) (Settings, error) {
 		},
 	}
 	for _, l := range c.Listen {
-		s.Listen = append(s.Listen, listener(c, l, s))
+		s.Listen = append(s.Listen, listenConfig(c, l, s))
 	}
 	for _, w := range c.Warnings {
 		s.Warnings = append(s.Warnings, w.Error())
@@ -72,8 +72,8 @@ func Configure(c *config.Config) (Settings, error) {
 	return s, nil
 }
 
-// listener is one listener with the limits of all.
-func listener(c *config.Config, l config.Listener, s Settings) listen.Config {
+// listenConfig is one listener with the limits of all.
+func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config {
 	out := listen.Config{
 		Address: l.Address,
 		H2C:     l.H2C,

@@ -194,9 +194,9 @@ func TestC2_LoginCookieEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	const doors = "listen: [{address: '127.0.0.1:0'}]\n"
+	const listeners = "listen: [{address: '127.0.0.1:0'}]\n"
 	admin := func(more string) string {
-		return doors + "admin: {address: '127.0.0.1:0', token_file: '" + token + "'" + more + "}"
+		return listeners + "admin: {address: '127.0.0.1:0', token_file: '" + token + "'" + more + "}"
 	}
 	origin := newLibrary(t).URL
 	config(t, file, origin, admin(""))
@@ -259,8 +259,8 @@ func TestC2_LoginCookieEvents(t *testing.T) {
 // past.
 func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 	file, origin := filepath.Join(t.TempDir(), "weir.yaml"), newLibrary(t).URL
-	const doors = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
-	config(t, file, origin, doors+"routes: [{name: one}, {name: gone, path: /gone}]")
+	const listeners = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
+	config(t, file, origin, listeners+"routes: [{name: one}, {name: gone, path: /gone}]")
 	p := start(t, "--config", file)
 	get(p.listen[0] + "/a")
 	s := openEvents(t, p)
@@ -277,7 +277,7 @@ func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 		t.Errorf("features = %+v; want hot keys, purge and explain of routes", f)
 	}
 	for i := range 3 {
-		config(t, file, origin, doors+fmt.Sprintf("routes: [{name: one}, {name: new%d, path: /new, hot_keys: %d}]", i, i))
+		config(t, file, origin, listeners+fmt.Sprintf("routes: [{name: one}, {name: new%d, path: /new, hot_keys: %d}]", i, i))
 		p.signal(syscall.SIGHUP)
 		p.await(`"msg":"reloaded"`, i+1)
 	}
@@ -309,7 +309,7 @@ func TestC6_ConsoleOutlivesReloads(t *testing.T) {
 			t.Errorf("the hot keys of %s are %+v; want %s", route, a, want)
 		}
 	}
-	config(t, file, origin, doors+"routes: [{name: one, hot_keys: 0}]")
+	config(t, file, origin, listeners+"routes: [{name: one, hot_keys: 0}]")
 	p.signal(syscall.SIGHUP)
 	p.await(`"msg":"reloaded"`, 4)
 	if a := get(p.admin + "/console/api/hot?unit=one"); !strings.Contains(a.body, `"enabled":false`) {

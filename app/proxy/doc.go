@@ -18,9 +18,10 @@
 //
 // # Jobs
 //
-// Routes with jobs have a desk (package jobshttp) before them, and workers that
-// ask the gateway for the same route, behind its door. In the drain those who
-// wait for a job are answered when the sockets are closed, and workers take no
-// more: what they have not finished in the drain timeout is handed back, and is
-// no failure. A worker apart is the same program without listeners for clients.
+// Package jobshttp turns the requests of routes with jobs into jobs. Workers
+// execute them by calling the same route of the gateway, past its limits for
+// clients. When the drain closes the sockets, clients that wait for a job get a
+// response, and workers take no new jobs. Jobs they have not finished within the
+// drain timeout are handed back, which is not a failure. A separate worker is the
+// same program without listeners for clients.
 package proxy

@@ -24,7 +24,7 @@ func (p *proxy) linger(d time.Duration) {
 	if p.slots.Taken() == 0 {
 		d = 0
 	}
-	time.AfterFunc(d, func() { close(p.hurry) })
+	time.AfterFunc(d, func() { close(p.closeIdle) })
 }
 
 // drain brings the proxy to its end, in the steps that the package's comment
@@ -33,14 +33,14 @@ func (p *proxy) drain() error {
 	// Not ready, and clients are asked to leave with each answer. Who reads that
 	// this has begun may count on it.
 	p.state.Store(draining)
-	for _, d := range p.servers {
+	for _, d := range p.listeners {
 		if !d.admin {
 			d.server.Leave()
 		}
 	}
 	s := p.settings
-	p.tell(p.manager.Stopping(fmt.Sprintf("draining for up to %v", s.DrainDelay+s.DrainTimeout)))
-	p.o.Leaves("requests that are being answered")
+	p.noteManager(p.manager.Stopping(fmt.Sprintf("draining for up to %v", s.DrainDelay+s.DrainTimeout)))
+	p.o.OnDrain("requests that are being answered")
 	p.logger.Info("draining", "delay", s.DrainDelay.String(), "timeout", s.DrainTimeout.String(),
 		"requests", p.public.requests.Load(), "upgrades", p.public.upgrades.Load())
 
@@ -48,28 +48,28 @@ func (p *proxy) drain() error {
 	time.Sleep(s.DrainDelay)
 
 	// Who waits for a job is answered, and no job is begun any more.
-	p.office.leave()
+	p.jobs.drain()
 
-	// The sockets are closed, and who is inside may finish. What is left when
-	// the time is over is counted before it is cut.
+	// The sockets are closed, and requests that have begun may finish. Requests
+	// left after the timeout are counted before they are cut.
 	var requests, upgrades atomic.Int64
 	timeout := time.AfterFunc(s.DrainTimeout, func() {
 		requests.Store(p.public.requests.Load())
 		upgrades.Store(p.public.upgrades.Load())
-		p.over()
+		p.endDrain()
 	})
 	defer timeout.Stop()
 	p.linger(min(lingering, s.DrainTimeout/2))
-	for _, d := range p.servers {
+	for _, d := range p.listeners {
 		if !d.admin {
-			p.old.Go(func() { _ = d.server.Retire(p.end, p.hurry) }) // its error says that it was cut, which is counted
+			p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error says that it was cut, which is counted
 		}
 	}
-	p.old.Wait()
-	p.public.wait(p.end) // upgraded connections, of which servers know nothing
+	p.retired.Wait()
+	p.public.wait(p.drainCtx) // upgraded connections, of which servers know nothing
 
 	p.cut()
-	p.leave()
+	p.shutdown()
 	if n := upgrades.Load(); n > 0 {
 		p.logger.Info("upgraded connections were closed", "upgrades", n)
 	}
@@ -80,17 +80,17 @@ func (p *proxy) drain() error {
 	return nil
 }
 
-// leave closes what is left: the operators' door, which told how the drain went
-// until now, the gateway and the office, as far as there are any.
-func (p *proxy) leave() {
+// shutdown closes the rest: the admin listener, which reported on the drain until
+// now, the gateway, the jobs and the fleet, as far as they were opened.
+func (p *proxy) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
 	p.public.wait(ctx)
-	p.over()
+	p.endDrain()
 	p.presence.withdraw(ctx)
-	p.sight.close()
-	for _, d := range p.servers {
-		d.hush()
+	p.adminUI.close()
+	for _, d := range p.listeners {
+		d.closeStreams()
 		_ = d.server.Close() // cut, or idle
 	}
 	if p.gateway != nil {
@@ -102,7 +102,7 @@ func (p *proxy) leave() {
 			p.logger.Warn("the gateway did not close in time", "error", err)
 		}
 	}
-	p.office.close()
-	p.crew.discharge()
+	p.jobs.close()
+	p.fleet.close()
 	p.telemetry.close()
 }

@@ -45,15 +45,16 @@ func fixedFleet(f *config.Fleet) string {
 	return string(text)
 }
 
-// A crew is the proxy's part in a fleet. The zero crew is in none.
-type crew struct {
+// A fleetClient is the proxy's connection to its fleet. The zero fleetClient has none.
+type fleetClient struct {
 	tier *weirredis.Tier // nil: in none
 	stop func()          // ends the watch
 }
 
-// enlist connects to what s says that is shared. A Redis that cannot be reached
-// is no fault: the proxy goes on alone until it can be. What it says no to is one.
-func (p *proxy) enlist(ctx context.Context, s *Settings) error {
+// connectFleet connects to the fleet of s. An unreachable Redis is not an error: the
+// proxy works without the fleet until it is reachable. A Redis that refuses the
+// configuration is one.
+func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	if s.Fleet == nil || s.Gateway.Fleet == nil {
 		return nil
 	}
@@ -70,14 +71,14 @@ func (p *proxy) enlist(ctx context.Context, s *Settings) error {
 	if tier.State().Open {
 		w.Lost()
 	}
-	p.crew = crew{tier, stop}
+	p.fleet = fleetClient{tier, stop}
 	s.Gateway.Fleet.Tier, s.Gateway.Fleet.Logger = tier, p.logger
 	return nil
 }
 
-// rejoin puts the fleet that there is into a new configuration: only what it
-// says of rates can change.
-func (p *proxy) rejoin(s *Settings) {
+// keepFleet puts the current fleet into a new configuration: only its settings for
+// rates can change.
+func (p *proxy) keepFleet(s *Settings) {
 	was := p.settings.Gateway.Fleet
 	if was == nil {
 		s.Gateway.Fleet = nil
@@ -90,8 +91,8 @@ func (p *proxy) rejoin(s *Settings) {
 	s.Gateway.Fleet, s.Fleet = &now, p.settings.Fleet
 }
 
-// discharge leaves the fleet, after the gateway has.
-func (c crew) discharge() {
+// close leaves the fleet, after the gateway has.
+func (c fleetClient) close() {
 	if c.tier == nil {
 		return
 	}
@@ -100,15 +101,15 @@ func (c crew) discharge() {
 }
 
 // roster knows the instances of the fleet, nil for none.
-func (c crew) roster() fleet.Roster {
+func (c fleetClient) roster() fleet.Roster {
 	if c.tier == nil {
 		return nil
 	}
 	return c.tier
 }
 
-// summaryOf says in a few words what is shared where.
-func summaryOf(o *weirredis.Options, f *gateway.Fleet) string {
+// fleetSummary says in a few words what is shared where.
+func fleetSummary(o *weirredis.Options, f *gateway.Fleet) string {
 	kind := "redis "
 	switch {
 	case o.Cluster:
@@ -134,6 +135,7 @@ var _ fleet.Watcher = (*watcher)(nil)
 func (*watcher) Changed(string, uint64, bool) {}
 func (*watcher) Released(string)              {}
 func (*watcher) Tagged(string, uint64)        {}
+func (*watcher) Expired(string, uint64)       {}
 
 // Lost is of fleet.Watcher.
 func (w *watcher) Lost() {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/weir-go/weir/app/proxy"
 	weirconfig "github.com/weir-go/weir/app/proxy/config"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // A buffer is for several goroutines.

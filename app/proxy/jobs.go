@@ -30,50 +30,50 @@ import (
 )
 
 const (
-	// reachPatience is how long a start waits for the servers that keep jobs.
-	reachPatience = 15 * time.Second
-	// jobsPatience bounds what is asked of them at a start and a reload.
-	jobsPatience = 10 * time.Second
+	// connectTimeout is how long a start waits for the servers that keep jobs.
+	connectTimeout = 15 * time.Second
+	// jobsTimeout bounds the requests to them at a start and a reload.
+	jobsTimeout = 10 * time.Second
 )
 
-// An office is the proxy's part in jobs. The nil office has none.
-type office struct {
-	p       *proxy
-	path    string // under which clients ask for jobs
-	trouble *rate.Limiter
+// A jobService runs the jobs of a proxy. The nil jobService has none.
+type jobService struct {
+	p        *proxy
+	path     string // under which clients ask for jobs
+	logLimit *rate.Limiter
 
-	// vault is what jobs are kept with, nil during an outage. An atomic, as each
+	// backend stores the jobs, nil during an outage. An atomic, as each
 	// request reads it.
-	vault atomic.Pointer[vault]
+	backend atomic.Pointer[jobBackend]
 	// outage is why there is none.
 	outage outage
-	// orphans are the queues that belong to no route.
+	// orphans are the queues that no route serves.
 	orphans orphans
 
-	// desks are those of the routes by name. An atomic, as each request reads
-	// it; it is replaced by commit.
-	desks atomic.Pointer[map[string]*desk]
+	// routes are those with jobs, by name. An atomic, as each request reads it;
+	// activate replaces it.
+	routes atomic.Pointer[map[string]*routeJobs]
 }
 
-// A desk makes jobs of a route's requests.
-type desk struct {
+// A routeJobs turns a route's requests into jobs.
+type routeJobs struct {
 	route   *jobshttp.Route
 	options jobshttp.RouteOptions
 
-	workers     *jobshttp.Workers // nil: none; of the goroutine of Run, and read under mu by others
+	running     *jobshttp.Workers // nil: none; of the goroutine of Run, and read under mu by others
 	concurrency int
 	mu          sync.Mutex
 }
 
-// openOffice opens what s says about jobs. Servers that cannot be reached are
+// openJobs opens what s says about jobs. Servers that cannot be reached are
 // waited for, and then an error. A folder that cannot be used is none: the routes
 // without jobs serve meanwhile.
-func (p *proxy) openOffice(ctx context.Context, s Settings) (*office, error) {
+func (p *proxy) openJobs(ctx context.Context, s Settings) (*jobService, error) {
 	if s.Jobs == nil {
 		return nil, nil
 	}
-	o := &office{p: p, path: s.Jobs.Path, trouble: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
-	o.desks.Store(&map[string]*desk{})
+	o := &jobService{p: p, path: s.Jobs.Path, logLimit: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	o.routes.Store(&map[string]*routeJobs{})
 	if err := o.open(ctx, *s.Jobs); err != nil {
 		o.close()
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -81,21 +81,21 @@ func (p *proxy) openOffice(ctx context.Context, s Settings) (*office, error) {
 	return o, nil
 }
 
-// open opens the vault, or notes the outage that keeps it closed.
-func (o *office) open(ctx context.Context, a config.JobsAccess) error {
-	v, err := o.p.openVault(ctx, a)
+// open opens the backend, or notes the outage that keeps it closed.
+func (j *jobService) open(ctx context.Context, a config.JobsAccess) error {
+	v, err := j.p.openBackend(ctx, a)
 	if err == nil {
-		o.vault.Store(v) // an outage ends when the routes have their desks
+		j.backend.Store(v) // the outage ends when the routes accept jobs
 		return nil
 	}
 	if v.server != nil && v.server.Err() != nil {
 		err = v.server.Err() // it names the cause
 	}
-	v.close(o.p.logger)
+	v.close(j.p.logger)
 	if !isOutage(err) {
 		return err
 	}
-	o.outage.begin(o.p.logger, err)
+	j.outage.begin(j.p.logger, err)
 	return nil
 }
 
@@ -105,11 +105,11 @@ func durabilityOf(a config.JobsAccess) jobs.Durability {
 	case a.Durability != 0:
 		return a.Durability
 	case a.Dir != "":
-		return jobs.Disk
+		return jobs.DurabilityDisk
 	case a.Replicas > 1:
-		return jobs.Majority
+		return jobs.DurabilityMajority
 	}
-	return jobs.Process
+	return jobs.DurabilityProcess
 }
 
 // placeOf says where jobs are kept.
@@ -132,8 +132,8 @@ func addressOf(listen string) string {
 	return "nats://" + net.JoinHostPort(host, port)
 }
 
-// reach connects to servers outside the program.
-func (p *proxy) reach(ctx context.Context, a config.JobsAccess) (*nats.Conn, error) {
+// connectJobs connects to NATS servers outside the program.
+func (p *proxy) connectJobs(ctx context.Context, a config.JobsAccess) (*nats.Conn, error) {
 	if a.Dir != "" && a.Listen == "" {
 		return nil, &ConfigError{errors.New("jobs.listen is missing: jobs in jobs.dir can be reached only where the proxy that has the folder listens")}
 	}
@@ -167,7 +167,7 @@ func (p *proxy) reach(ctx context.Context, a config.JobsAccess) (*nats.Conn, err
 	if a.Dir != "" {
 		urls = addressOf(a.Listen)
 	}
-	for end := time.Now().Add(reachPatience); ; {
+	for end := time.Now().Add(connectTimeout); ; {
 		nc, err := nats.Connect(urls, options...)
 		if err == nil || ctx.Err() != nil || time.Now().After(end) || errors.Is(err, nats.ErrAuthorization) {
 			return nc, err
@@ -180,27 +180,27 @@ func (p *proxy) reach(ctx context.Context, a config.JobsAccess) (*nats.Conn, err
 }
 
 // front is gateway.Config.Front.
-func (o *office) front(route string) http.Handler {
-	if o.closed() != nil {
-		return o.outage.handler(route)
+func (j *jobService) front(route string) http.Handler {
+	if j.closed() != nil {
+		return j.outage.handler(route)
 	}
-	if d := (*o.desks.Load())[route]; d != nil {
+	if d := (*j.routes.Load())[route]; d != nil {
 		return d.route
 	}
 	return nil
 }
 
-// with returns what answers clients: next, and before it the jobs' own path.
-func (o *office) with(next http.Handler) http.Handler {
-	if o == nil {
+// with returns the handler for clients: the jobs' own path, then next.
+func (j *jobService) with(next http.Handler) http.Handler {
+	if j == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, o.path) {
+		if strings.HasPrefix(r.URL.Path, j.path) {
 			if rw, ok := w.(interface{ SetRoute(name string) }); ok { // for the access log
 				rw.SetRoute("jobs")
 			}
-			if v := o.vault.Load(); v != nil && o.closed() == nil {
+			if v := j.backend.Load(); v != nil && j.closed() == nil {
 				v.service.ServeHTTP(w, r)
 			} else {
 				jobshttp.Refuse(w, r, jobs.ErrUnavailable)
@@ -211,10 +211,10 @@ func (o *office) with(next http.Handler) http.Handler {
 	})
 }
 
-// attach has the gateway ask the office about requests.
-func (o *office) attach(c gateway.Config) gateway.Config {
-	if o != nil {
-		c.Front = o.front
+// configure has the gateway pass requests through the jobService.
+func (j *jobService) configure(c gateway.Config) gateway.Config {
+	if j != nil {
+		c.Front = j.front
 	}
 	return c
 }
@@ -222,12 +222,12 @@ func (o *office) attach(c gateway.Config) gateway.Config {
 // next answers a route's requests. Those of a route that was renamed meanwhile are
 // the new one's. What has no route, as while a reload takes it out, has not begun
 // and can be tried again.
-func (o *office) next(name string) http.Handler {
+func (j *jobService) next(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o.p.gateway.ServeRoute(w, r, name) {
+		if j.p.gateway.ServeRoute(w, r, name) {
 			return
 		}
-		if heir := o.heir(name); heir != "" && o.p.gateway.ServeRoute(w, r, heir) {
+		if successor := j.successor(name); successor != "" && j.p.gateway.ServeRoute(w, r, successor) {
 			return
 		}
 		if rw, ok := w.(weirhttp.ReceiptWriter); ok {
@@ -237,175 +237,175 @@ func (o *office) next(name string) http.Handler {
 	})
 }
 
-// prepare makes the desks that s asks for, with those there are that have not
-// changed. Until commit nobody works at the new ones.
-func (o *office) prepare(ctx context.Context, s Settings) (map[string]*desk, error) {
-	if o == nil {
+// prepare creates the routeJobs of s, and reuses those that have not changed. The
+// new ones have no workers until activate.
+func (j *jobService) prepare(ctx context.Context, s Settings) (map[string]*routeJobs, error) {
+	if j == nil {
 		return nil, nil
 	}
-	o.outage.routes(s.Jobs.Routes, o.next)
-	v := o.vault.Load()
+	j.outage.routes(s.Jobs.Routes, j.next)
+	v := j.backend.Load()
 	if v == nil {
-		return map[string]*desk{}, nil
+		return map[string]*routeJobs{}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, jobsPatience)
+	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
 	defer cancel()
-	was, now := *o.desks.Load(), map[string]*desk{}
+	was, now := *j.routes.Load(), map[string]*routeJobs{}
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs.Routes)) {
 		options := s.Jobs.Routes[name]
 		if d := was[name]; d != nil && reflect.DeepEqual(d.options, options) {
 			now[name] = d
 			continue
 		}
-		route, err := v.service.Route(ctx, name, o.next(name), options)
+		route, err := v.service.Route(ctx, name, j.next(name), options)
 		if err != nil && v.server != nil && v.server.Err() != nil && len(was) == 0 {
-			o.shut(v.server.Err())
-			return map[string]*desk{}, nil
+			j.suspend(v.server.Err())
+			return map[string]*routeJobs{}, nil
 		}
 		if err != nil {
-			o.keep(was)
+			j.keep(was)
 			return nil, fmt.Errorf("jobs: %w", err)
 		}
-		now[name] = &desk{route: route, options: options}
+		now[name] = &routeJobs{route: route, options: options}
 	}
 	return now, nil
 }
 
-// all are the desks there are.
-func (o *office) all() map[string]*desk {
-	if o == nil {
+// all are the current routes with jobs.
+func (j *jobService) all() map[string]*routeJobs {
+	if j == nil {
 		return nil
 	}
-	return *o.desks.Load()
+	return *j.routes.Load()
 }
 
-// keep has the service answer for these routes alone.
-func (o *office) keep(desks map[string]*desk) {
-	if o == nil || o.vault.Load() == nil {
+// keep limits the service to these routes.
+func (j *jobService) keep(routes map[string]*routeJobs) {
+	if j == nil || j.backend.Load() == nil {
 		return
 	}
-	var routes []*jobshttp.Route
-	for _, d := range desks {
-		routes = append(routes, d.route)
+	var kept []*jobshttp.Route
+	for _, d := range routes {
+		kept = append(kept, d.route)
 	}
-	o.vault.Load().service.Keep(routes...)
+	j.backend.Load().service.Keep(kept...)
 }
 
-// commit opens desks, and closes those that are not among them: their workers
-// finish what they have begun. Where workers cannot be started the old ones go
-// on.
-func (o *office) commit(s Settings, desks map[string]*desk) error {
-	if o == nil {
+// activate starts the workers of routes, and stops those of all other routes once
+// they have finished their jobs. If workers cannot be started, the old ones keep
+// running.
+func (j *jobService) activate(s Settings, routes map[string]*routeJobs) error {
+	if j == nil {
 		return nil
 	}
-	was := *o.desks.Load()
-	o.keep(desks)
-	o.desks.Store(&desks)
-	o.orphans.serve(s.Jobs.Routes)
-	if o.vault.Load() != nil {
-		o.outage.end()
+	was := *j.routes.Load()
+	j.keep(routes)
+	j.routes.Store(&routes)
+	j.orphans.serve(s.Jobs.Routes)
+	if j.backend.Load() != nil {
+		j.outage.end()
 	}
 	concurrency := 0
-	if s.Jobs.Workers || o.p.o.Worker {
+	if s.Jobs.Workers || j.p.o.Worker {
 		concurrency = s.Jobs.Concurrency
 	}
 	var errs []error
-	for name, d := range desks {
+	for name, d := range routes {
 		old := was[name]
 		if old == d && d.concurrency == concurrency {
 			continue
 		}
-		retired := old.staff()
+		retired := old.workers()
 		if concurrency > 0 {
-			workers, err := d.route.Work(jobs.WorkerOptions{Concurrency: concurrency, Observe: o.observe})
+			workers, err := d.route.Work(jobs.WorkerOptions{Concurrency: concurrency, Observe: j.observe})
 			if err != nil {
 				errs = append(errs, fmt.Errorf("jobs: route %s: %w", name, err))
-				d.hire(retired, -1) // the next reload tries again
+				d.setWorkers(retired, -1) // the next reload tries again
 				continue
 			}
-			d.hire(workers, concurrency)
+			d.setWorkers(workers, concurrency)
 		} else {
-			d.hire(nil, 0)
+			d.setWorkers(nil, 0)
 		}
-		o.retire(retired)
+		j.retire(retired)
 	}
 	for name, d := range was {
-		if desks[name] == nil {
-			o.retire(d.staff())
+		if routes[name] == nil {
+			j.retire(d.workers())
 		}
 	}
-	o.warnOrphans()
+	j.warnOrphans()
 	return errors.Join(errs...)
 }
 
-// staff are the desk's workers, nil for none.
-func (d *desk) staff() *jobshttp.Workers {
-	if d == nil {
+// workers returns the workers of the route, nil for none.
+func (r *routeJobs) workers() *jobshttp.Workers {
+	if r == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.workers
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running
 }
 
-func (d *desk) hire(w *jobshttp.Workers, concurrency int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.workers, d.concurrency = w, concurrency
+func (r *routeJobs) setWorkers(w *jobshttp.Workers, concurrency int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running, r.concurrency = w, concurrency
 }
 
 // retire stops workers in the background, until the end of the drain.
-func (o *office) retire(w *jobshttp.Workers) {
+func (j *jobService) retire(w *jobshttp.Workers) {
 	if w != nil {
-		o.p.old.Go(func() { _ = w.Stop(o.p.end) }) // what it has not finished is handed back
+		j.p.retired.Go(func() { _ = w.Stop(j.p.drainCtx) }) // what it has not finished is handed back
 	}
 }
 
-// leave is for the drain: nobody waits any more, and no job is begun.
-func (o *office) leave() {
-	if o == nil || o.vault.Load() == nil {
+// drain ends all waits for jobs, and starts no new ones.
+func (j *jobService) drain() {
+	if j == nil || j.backend.Load() == nil {
 		return
 	}
-	o.vault.Load().service.Leave()
-	for _, d := range *o.desks.Load() {
-		o.retire(d.staff())
+	j.backend.Load().service.Leave()
+	for _, d := range *j.routes.Load() {
+		j.retire(d.workers())
 	}
 }
 
-// close lets go of the jobs. Workers have stopped, or do so at once.
-func (o *office) close() {
-	if o == nil {
+// close closes the backend. Workers have stopped, or do so at once.
+func (j *jobService) close() {
+	if j == nil {
 		return
 	}
-	o.outage.end()
-	if v := o.vault.Load(); v != nil {
-		o.leave()
-		o.p.old.Wait()
-		v.close(o.p.logger)
+	j.outage.end()
+	if v := j.backend.Load(); v != nil {
+		j.drain()
+		j.p.retired.Wait()
+		v.close(j.p.logger)
 	}
 }
 
 // jobsStore is the Store of the running proxy, nil for none.
-func (o *office) jobsStore() *jobs.Store {
-	if o == nil || o.vault.Load() == nil {
+func (j *jobService) jobsStore() *jobs.Store {
+	if j == nil || j.backend.Load() == nil {
 		return nil
 	}
-	return o.vault.Load().store
+	return j.backend.Load().store
 }
 
 // observe has the log tell what clients cannot see, a few of each second.
-func (o *office) observe(e jobs.Event) {
-	if (e.Kind == jobs.Trouble || e.Kind == jobs.Ended) && o.trouble.Allow() {
+func (j *jobService) observe(e jobs.Event) {
+	if (e.Kind == jobs.EventTrouble || e.Kind == jobs.EventEnded) && j.logLimit.Allow() {
 		text := "a job has failed"
-		if e.Kind == jobs.Trouble {
+		if e.Kind == jobs.EventTrouble {
 			text = "a worker cannot reach the jobs"
 		}
-		o.p.logger.Log(context.Background(), slog.LevelWarn, text, "queue", e.Queue, "job", e.ID, "attempt", e.Attempt, "error", e.Err)
+		j.p.logger.Log(context.Background(), slog.LevelWarn, text, "queue", e.Queue, "job", e.ID, "attempt", e.Attempt, "error", e.Err)
 	}
 }
 
 // A deskInfo is what /stats tells of a route's jobs, in this program.
-type deskInfo struct {
+type routeJobsInfo struct {
 	Submitted  uint64 `json:"submitted"`
 	Joined     uint64 `json:"joined"`
 	Refused    uint64 `json:"refused"`
@@ -419,15 +419,15 @@ type deskInfo struct {
 }
 
 // info is called from any goroutine.
-func (o *office) info() map[string]deskInfo {
-	if o == nil {
+func (j *jobService) info() map[string]routeJobsInfo {
+	if j == nil {
 		return nil
 	}
-	all := map[string]deskInfo{}
-	for name, d := range *o.desks.Load() {
+	all := map[string]routeJobsInfo{}
+	for name, d := range *j.routes.Load() {
 		s := d.route.Stats()
-		i := deskInfo{Submitted: s.Submitted, Joined: s.Joined, Refused: s.Refused}
-		if w := d.staff(); w != nil {
+		i := routeJobsInfo{Submitted: s.Submitted, Joined: s.Joined, Refused: s.Refused}
+		if w := d.workers(); w != nil {
 			s := w.Stats()
 			i.Running, i.Started, i.Succeeded, i.Retried = s.Running, s.Started, s.Succeeded, s.Retried
 			i.Failed, i.HandedBack, i.Trouble = s.Ended, s.HandedBack, s.Trouble
@@ -451,9 +451,9 @@ func fixedJobs(j *config.Jobs) string {
 	return string(text)
 }
 
-// stay puts the jobs that there are into a new configuration: routes, workers
-// and their number can change.
-func (p *proxy) stay(s *Settings) {
+// keepJobs puts the current jobs into a new configuration: only the routes, whether
+// there are workers, and their number can change.
+func (p *proxy) keepJobs(s *Settings) {
 	was, wanted := p.settings.Jobs, s.Jobs
 	s.Jobs = nil
 	if was == nil {
@@ -467,21 +467,21 @@ func (p *proxy) stay(s *Settings) {
 	s.Jobs = &now
 }
 
-// asynchrony says which requests of a route become jobs.
-func asynchrony(o jobshttp.RouteOptions) string {
+// asyncSummary says which requests of a route become jobs.
+func asyncSummary(o jobshttp.RouteOptions) string {
 	if o.Budget > 0 {
 		return fmt.Sprintf("jobs of all, 202 after %v", o.Budget)
 	}
 	return "jobs on request"
 }
 
-// summaryOfJobs says in a few words what an accepted job survives, and where it
+// jobsSummary says in a few words what an accepted job survives, and where it
 // is.
-func summaryOfJobs(a config.JobsAccess, where string) string {
+func jobsSummary(a config.JobsAccess, where string) string {
 	kept := map[jobs.Durability]string{
-		jobs.Process:  "accepted survives a killed process (process)",
-		jobs.Disk:     "accepted survives a loss of power (disk)",
-		jobs.Majority: "accepted survives the loss of some servers (majority)",
+		jobs.DurabilityProcess:  "accepted survives a killed process (process)",
+		jobs.DurabilityDisk:     "accepted survives a loss of power (disk)",
+		jobs.DurabilityMajority: "accepted survives the loss of some servers (majority)",
 	}[durabilityOf(a)]
 	makes := fmt.Sprintf("%d at once", a.Concurrency)
 	if !a.Workers {

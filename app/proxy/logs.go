@@ -7,12 +7,12 @@ import (
 
 	"github.com/weir-go/weir/app/proxy/access"
 	"github.com/weir-go/weir/app/proxy/listen"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
-// catchStrays has what net/http says by itself go to a log, for the process: its
+// catchStdlibLogs has what net/http says by itself go to a log, for the process: its
 // Transport, and HTTP/2 on either side, know of no other logger than the program's.
-func catchStrays(l *slog.Logger) {
+func catchStdlibLogs(l *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(listen.Complaints(l))
 }

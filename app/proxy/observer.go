@@ -1,12 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 
 	"golang.org/x/time/rate"
 
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -19,17 +20,18 @@ var _ weirhttp.Observer = (*observer)(nil)
 // An observer logs what no line of the access log tells: the answers that would
 // have differed in observe mode, and panics of ours.
 type observer struct {
+	weirhttp.NopObserver
 	logger   *slog.Logger
 	noQuery  bool
 	differed *rate.Limiter
 }
 
 func newObserver(l *slog.Logger, noQuery bool) *observer {
-	return &observer{plain.Logger(l), noQuery, rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
+	return &observer{logger: plain.Logger(l), noQuery: noQuery, differed: rate.NewLimiter(eventsPerSecond, eventsPerSecond)}
 }
 
 // Event is of [weirhttp.Observer].
-func (o *observer) Event(e weirhttp.Event) {
+func (o *observer) Event(_ context.Context, e weirhttp.Event) {
 	switch e.Kind {
 	case weirhttp.EventDiffered:
 		if o.differed.Allow() {
@@ -52,7 +54,7 @@ func (p *proxy) observed(c gateway.Config, noQuery bool) gateway.Config {
 		log := newObserver(p.logger, noQuery)
 		p.observer = log
 		if t := p.telemetry; t != nil {
-			p.observer = &observers{t.weirotel.HTTP(), log}
+			p.observer = weirhttp.Observers(t.weirotel.HTTP(), log)
 		}
 	}
 	c.Observer = p.observer

@@ -15,9 +15,9 @@ func TestH22_WhatDiffersIsLogged(t *testing.T) {
 	o := newObserver(slog.New(slog.NewTextHandler(&out, nil)), true)
 	r := httptest.NewRequest("GET", "http://shop.example/a?token=secret", nil)
 	for range 100 {
-		o.Event(weirhttp.Event{Kind: weirhttp.EventDiffered, Request: r, Status: 200})
+		o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventDiffered, Request: r, Status: 200})
 	}
-	o.Event(weirhttp.Event{Kind: weirhttp.EventFailed, Request: r}) // the access log has it
+	o.Event(t.Context(), weirhttp.Event{Kind: weirhttp.EventFailed, Request: r}) // the access log has it
 	lines := strings.Count(out.String(), "\n")
 	if lines < 1 || lines > 2*eventsPerSecond {
 		t.Errorf("%d lines for 100 events; want about %d", lines, eventsPerSecond)

@@ -16,9 +16,9 @@ import (
 // was renamed. The zero orphans are none.
 type orphans struct {
 	// served are the names whose jobs the configuration's routes have. An atomic, as
-	// each look reads it; nil before the first commit.
+	// each scan reads it; nil before the first activate.
 	served atomic.Pointer[map[string]bool]
-	// found are those of the last look, by queue. An atomic, as the console reads it.
+	// found are those of the last scan, by queue. An atomic, as the console reads it.
 	found atomic.Pointer[map[string]orphan]
 }
 
@@ -43,9 +43,9 @@ func (o *orphans) serve(routes map[string]jobshttp.RouteOptions) {
 	o.served.Store(&served)
 }
 
-// look finds the orphans among all queues, with counts that are not older than age. A
+// scan finds the orphans among all queues, with counts that are not older than age. A
 // queue that cannot be a route's is a program's own.
-func (o *orphans) look(ctx context.Context, store *jobs.Store, all []jobs.QueueStatus, age time.Duration) (map[string]orphan, error) {
+func (o *orphans) scan(ctx context.Context, store *jobs.Store, all []jobs.QueueStatus, age time.Duration) (map[string]orphan, error) {
 	served := o.served.Load()
 	if served == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func (o *orphans) look(ctx context.Context, store *jobs.Store, all []jobs.QueueS
 	return found, nil
 }
 
-// last are those of the last look.
+// last are those of the last scan.
 func (o *orphans) last() map[string]orphan {
 	if found := o.found.Load(); found != nil {
 		return *found
@@ -78,10 +78,10 @@ func (o *orphans) last() map[string]orphan {
 	return nil
 }
 
-// lost returns the count of a queue that has jobs and no route, from any goroutine; nil
+// orphanCount returns the count of a queue that has jobs and no route, from any goroutine; nil
 // for another queue.
-func (o *office) lost(queue string) *jobs.Count {
-	if one := o.orphans.last()[queue]; one.Count != (jobs.Count{}) {
+func (j *jobService) orphanCount(queue string) *jobs.Count {
+	if one := j.orphans.last()[queue]; one.Count != (jobs.Count{}) {
 		return &one.Count
 	}
 	return nil
@@ -89,41 +89,41 @@ func (o *office) lost(queue string) *jobs.Count {
 
 // warnOrphans has the log name the queues that have jobs and no route, once they are
 // known.
-func (o *office) warnOrphans() {
-	store := o.jobsStore()
+func (j *jobService) warnOrphans() {
+	store := j.jobsStore()
 	if store == nil {
 		return
 	}
-	o.p.old.Go(func() {
-		ctx, cancel := context.WithTimeout(o.p.end, jobsPatience)
+	j.p.retired.Go(func() {
+		ctx, cancel := context.WithTimeout(j.p.drainCtx, jobsTimeout)
 		defer cancel()
 		var found map[string]orphan
 		all, err := store.Queues(ctx)
 		if err == nil {
-			found, err = o.orphans.look(ctx, store, all, 0)
+			found, err = j.orphans.scan(ctx, store, all, 0)
 		}
-		if err != nil && o.p.end.Err() == nil && o.closed() == nil {
-			o.p.logger.Warn("it is not known whether there are jobs that no route has", "error", err)
+		if err != nil && j.p.drainCtx.Err() == nil && j.closed() == nil {
+			j.p.logger.Warn("it is not known whether there are jobs that no route has", "error", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			if c := found[name].Count; c != (jobs.Count{}) {
-				o.p.logger.Warn("no route has these jobs: they do not run, and clients get 404 for them", "queue", name,
-					"queued", c.Queued, "started", c.Started, "dead", c.Dead, "finished", c.Finished, "setting", adopts(name))
+				j.p.logger.Warn("no route has these jobs: they do not run, and clients get 404 for them", "queue", name,
+					"queued", c.Queued, "started", c.Started, "dead", c.Dead, "finished", c.Finished, "setting", adoptSetting(name))
 			}
 		}
 	})
 }
 
-// adopts is the setting by which a route takes over a queue.
-func adopts(queue string) string {
+// adoptSetting is the setting by which a route takes over a queue.
+func adoptSetting(queue string) string {
 	return fmt.Sprintf("async: {formerly: [%s]}", jobshttp.NameOf(queue))
 }
 
-// heir is the route that has the jobs of a route that there was; "" if none has.
-func (o *office) heir(name string) string {
-	for heir, d := range *o.desks.Load() {
+// successor is the route that took over the jobs of a removed route; "" if none did.
+func (j *jobService) successor(name string) string {
+	for successor, d := range *j.routes.Load() {
 		if slices.Contains(d.options.Formerly, name) {
-			return heir
+			return successor
 		}
 	}
 	return ""

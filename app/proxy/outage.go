@@ -85,11 +85,11 @@ func (u *outage) handler(route string) http.Handler {
 }
 
 // closed returns why no job can be accepted or asked for, or nil.
-func (o *office) closed() error {
-	if why := o.outage.why.Load(); why != nil {
+func (j *jobService) closed() error {
+	if why := j.outage.why.Load(); why != nil {
 		return *why
 	}
-	v := o.vault.Load()
+	v := j.backend.Load()
 	if v == nil || v.server == nil {
 		return nil
 	}
@@ -101,12 +101,12 @@ func (o *office) closed() error {
 }
 
 // ready returns what is wrong with the jobs, or nil, from any goroutine.
-func (o *office) ready() error {
-	if o == nil {
+func (j *jobService) ready() error {
+	if j == nil {
 		return nil
 	}
-	err := o.closed()
-	if v := o.vault.Load(); err == nil && v != nil && v.server != nil {
+	err := j.closed()
+	if v := j.backend.Load(); err == nil && v != nil && v.server != nil {
 		err = v.server.Err()
 	}
 	if err != nil {
@@ -115,47 +115,47 @@ func (o *office) ready() error {
 	return nil
 }
 
-// shut closes the vault for an outage.
-func (o *office) shut(why error) {
-	v := o.vault.Swap(nil)
-	o.outage.begin(o.p.logger, why)
-	v.close(o.p.logger)
+// suspend closes the backend for an outage.
+func (j *jobService) suspend(why error) {
+	v := j.backend.Swap(nil)
+	j.outage.begin(j.p.logger, why)
+	v.close(j.p.logger)
 }
 
 // retry is when the jobs are to be tried again; nil: never.
-func (o *office) retry() <-chan time.Time {
-	if o == nil {
+func (j *jobService) retry() <-chan time.Time {
+	if j == nil {
 		return nil
 	}
-	o.outage.mu.Lock()
-	defer o.outage.mu.Unlock()
-	if o.outage.again == nil {
+	j.outage.mu.Lock()
+	defer j.outage.mu.Unlock()
+	if j.outage.again == nil {
 		return nil
 	}
-	return o.outage.again.C
+	return j.outage.again.C
 }
 
 // reopen tries to end an outage, for a reload too.
-func (o *office) reopen(ctx context.Context, a config.JobsAccess) {
-	if o == nil || o.closed() == nil {
+func (j *jobService) reopen(ctx context.Context, a config.JobsAccess) {
+	if j == nil || j.closed() == nil {
 		return
 	}
-	why := o.closed()
-	if v := o.vault.Load(); v != nil {
-		desks := *o.desks.Load()
-		o.desks.Store(&map[string]*desk{})
-		o.outage.begin(o.p.logger, why)
-		for _, d := range desks {
-			if w := d.staff(); w != nil {
-				o.p.old.Go(func() { _ = w.Stop(done) }) // there is nothing that it could finish
+	why := j.closed()
+	if v := j.backend.Load(); v != nil {
+		routes := *j.routes.Load()
+		j.routes.Store(&map[string]*routeJobs{})
+		j.outage.begin(j.p.logger, why)
+		for _, d := range routes {
+			if w := d.workers(); w != nil {
+				j.p.retired.Go(func() { _ = w.Stop(done) }) // there is nothing that it could finish
 			}
 		}
-		o.vault.Store(nil)
+		j.backend.Store(nil)
 		v.service.Leave()
-		v.close(o.p.logger)
+		v.close(j.p.logger)
 	}
-	if err := o.open(ctx, a); err != nil {
-		o.outage.begin(o.p.logger, err)
+	if err := j.open(ctx, a); err != nil {
+		j.outage.begin(j.p.logger, err)
 	}
 }
 
@@ -168,42 +168,42 @@ var done = func() context.Context {
 
 // reopenJobs tries to end an outage between reloads.
 func (p *proxy) reopenJobs() {
-	p.office.reopen(p.base, *p.settings.Jobs)
-	if p.office.vault.Load() == nil {
+	p.jobs.reopen(p.base, *p.settings.Jobs)
+	if p.jobs.backend.Load() == nil {
 		return
 	}
-	desks, err := p.office.prepare(p.base, p.settings)
+	routes, err := p.jobs.prepare(p.base, p.settings)
 	if err == nil {
-		err = p.office.commit(p.settings, desks)
+		err = p.jobs.activate(p.settings, routes)
 	}
-	p.operators.set(p.sight.handler(p.settings))
+	p.admin.set(p.adminUI.handler(p.settings))
 	if err != nil {
 		p.logger.Error("the jobs could not be opened again", "error", err)
-	} else if p.office.closed() == nil {
+	} else if p.jobs.closed() == nil {
 		p.logger.Info("jobs are accepted again")
 	}
 }
 
 // Queues is of show.Keeper: during an outage nothing is known of them. It also looks
 // which of them belong to no route.
-func (o *office) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
-	store := o.jobsStore()
+func (j *jobService) Queues(ctx context.Context) ([]jobs.QueueStatus, error) {
+	store := j.jobsStore()
 	if store == nil {
-		return nil, errors.Join(o.ready(), jobs.ErrUnavailable)
+		return nil, errors.Join(j.ready(), jobs.ErrUnavailable)
 	}
 	all, err := store.Queues(ctx)
 	if err == nil {
-		_, _ = o.orphans.look(ctx, store, all, orphanAge) // the queues are known all the same
+		_, _ = j.orphans.scan(ctx, store, all, orphanAge) // the queues are known all the same
 	}
 	return all, err
 }
 
 // jobsFailure is what operators get who ask for jobs during an outage.
-func (o *office) jobsFailure() *jobsctl.Failure {
-	if o == nil {
+func (j *jobService) jobsFailure() *jobsctl.Failure {
+	if j == nil {
 		return nil
 	}
-	if err := o.ready(); err != nil && o.jobsStore() == nil {
+	if err := j.ready(); err != nil && j.jobsStore() == nil {
 		return &jobsctl.Failure{Error: err.Error(), Reason: jobsctl.Unavailable}
 	}
 	return nil

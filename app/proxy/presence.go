@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/weir-go/weir/console/build"
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/build"
 )
 
 // newID is the ID of a process.
@@ -38,7 +38,7 @@ func (a *presence) withdraw(ctx context.Context) {
 	a.stop()
 	select {
 	case <-a.done:
-	case <-ctx.Done(): // it fails when the crew is discharged
+	case <-ctx.Done(): // it fails when the fleetClient is closed
 	}
 }
 
@@ -49,14 +49,14 @@ func (p *proxy) instance() fleet.Instance {
 		host = "unknown"
 	}
 	i := fleet.Instance{
-		ID: p.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Address: *p.reached.Load(), Version: build.Version(),
+		ID: p.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Address: *p.adminURL.Load(), Version: build.Version(),
 		Started: p.started.UTC(), Counts: map[string]uint64{},
 	}
 	for _, r := range p.gateway.Stats().Routes {
 		i.Counts["requests"] += r.Requests
 		i.Counts["calls"] += r.Calls
 		i.Counts["avoided"] += r.Hits + r.Stale + r.Joined
-		i.Counts["refused"] += r.Refused + r.Door
+		i.Counts["refused"] += r.Refused + r.RefusedClient
 	}
 	return i
 }

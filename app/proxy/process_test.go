@@ -158,11 +158,11 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 	}
 	defer taken.Close()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	const doors = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
-	config(t, file, o.URL, doors)
+	const listeners = "listen: [{address: '127.0.0.1:0'}]\nadmin: {address: '127.0.0.1:0'}\n"
+	config(t, file, o.URL, listeners)
 	p := start(t, "--config", file)
 	for i, tt := range []struct{ rest, want string }{
-		{doors + "server: {idle_timeout: 0}\nfrobnicate: 1", "frobnicate"},
+		{listeners + "server: {idle_timeout: 0}\nfrobnicate: 1", "frobnicate"},
 		{"listen: [{address: '127.0.0.1:0'}, {address: '" + taken.Addr().String() + "'}]", "the address is in use"},
 	} {
 		config(t, file, "http://127.0.0.1:1", tt.rest)
@@ -184,7 +184,7 @@ func TestBadReloadKeepsTheOldAndSaysWhy(t *testing.T) {
 	if err := json.Unmarshal([]byte(get(p.admin+"/stats").body), &stats); err != nil || stats.Process.Reloads.Failed != 2 || stats.Process.Reloads.Done != 0 || stats.Process.State != "ready" {
 		t.Errorf("stats = %+v, %v; want two failed reloads, and ready", stats, err)
 	}
-	config(t, file, o.URL, doors+"cache: {memory: 2MiB}")
+	config(t, file, o.URL, listeners+"cache: {memory: 2MiB}")
 	p.signal(syscall.SIGHUP)
 	if line := p.await("a restart only", 1); !strings.Contains(line, "cache.memory") {
 		t.Errorf("the log says %s; want the name of the setting", line)

@@ -32,12 +32,12 @@ type Options struct {
 	Terminal bool
 	// Getenv tells about the service manager. nil means that there is none.
 	Getenv func(string) string
-	// Hangups bring the wishes for a reload.
+	// Hangups delivers reload requests (SIGHUP).
 	Hangups <-chan struct{}
-	// Leaves is told what would be cut off if the program ended at once. nil
-	// means that nobody wants to know.
-	Leaves func(what string)
-	// Worker has no listeners for clients: it makes jobs, and nothing else.
+	// OnDrain is called when the drain begins, with what would be cut off if the
+	// program ended at once. nil means no call.
+	OnDrain func(what string)
+	// Worker has no listeners for clients: the program only executes jobs.
 	Worker bool
 	// New makes the gateway. nil means gateway.New.
 	New func(gateway.Config) (Gateway, error)
@@ -64,9 +64,9 @@ type proxy struct {
 	id       string // of this process
 	settings Settings
 	gateway  Gateway
-	crew     crew
-	office   *office
-	sight    *sight
+	fleet    fleetClient
+	jobs     *jobService
+	adminUI  *adminUI
 	presence *presence
 
 	telemetry *telemetry
@@ -75,19 +75,19 @@ type proxy struct {
 	manager   *notify.Manager
 	started   time.Time
 
-	public, operators *front
-	slots             *listen.Slots
-	servers           []door
-	failed            chan error             // of a listener
-	reached           atomic.Pointer[string] // where operators do; an atomic, as the presence reads it
-	access            atomic.Pointer[access.Log]
+	public, admin *countingHandler
+	slots         *listen.Slots
+	listeners     []listener
+	failed        chan error             // of a listener
+	adminURL      atomic.Pointer[string] // of the admin listener; an atomic, as the presence reads it
+	access        atomic.Pointer[access.Log]
 
-	base  context.Context // of all requests; ends when they are cut
-	cut   context.CancelFunc
-	end   context.Context // ends when the drain timeout is over
-	over  context.CancelFunc
-	hurry chan struct{}  // closed when sockets are closed at the end
-	old   sync.WaitGroup // of retired servers
+	base      context.Context // of all requests; ends when they are cut
+	cut       context.CancelFunc
+	drainCtx  context.Context // ends when the drain timeout is over
+	endDrain  context.CancelFunc
+	closeIdle chan struct{}  // closed when sockets are closed at the end
+	retired   sync.WaitGroup // of retired servers
 
 	state   atomic.Int32 // an atomic, as /readyz reads it
 	reloads reloads
@@ -108,15 +108,15 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	stopFeeding := p.feed()
-	defer stopFeeding()
+	stopWatchdog := p.feedWatchdog()
+	defer stopWatchdog()
 	for {
 		select {
 		case <-ctx.Done():
 			return p.drain()
 		case <-o.Hangups:
 			p.reload(ctx)
-		case <-p.office.retry():
+		case <-p.jobs.retry():
 			p.reopenJobs()
 		case err := <-p.failed:
 			p.logger.Error("a listener has failed", "error", err)
@@ -150,18 +150,18 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p := &proxy{
 		o:         o,
 		id:        newID(),
-		public:    newFront(),
-		operators: newFront(),
+		public:    newCountingHandler(),
+		admin:     newCountingHandler(),
 		slots:     listen.NewSlots(s.MaxConnections),
 		failed:    make(chan error, 1),
-		hurry:     make(chan struct{}),
+		closeIdle: make(chan struct{}),
 		started:   time.Now(),
 	}
 	if p.o.Getenv == nil {
 		p.o.Getenv = func(string) string { return "" }
 	}
-	if p.o.Leaves == nil {
-		p.o.Leaves = func(string) {}
+	if p.o.OnDrain == nil {
+		p.o.OnDrain = func(string) {}
 	}
 	if p.o.New == nil {
 		p.o.New = func(c gateway.Config) (Gateway, error) { return gateway.New(c) }
@@ -169,68 +169,68 @@ func start(ctx context.Context, o Options, s Settings) (*proxy, error) {
 	p.manager = notify.Find(p.o.Getenv)
 	p.level.Set(s.Level)
 	p.logger = newLogger(o.Stderr, s.Access.Format, &p.level)
-	catchStrays(p.logger)
+	catchStdlibLogs(p.logger)
 	p.base, p.cut = context.WithCancel(context.WithoutCancel(ctx))
-	p.end, p.over = context.WithCancel(context.WithoutCancel(ctx))
+	p.drainCtx, p.endDrain = context.WithCancel(context.WithoutCancel(ctx))
 
 	opened, err := p.open(s)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.enlist(ctx, &s); err != nil {
+	if err := p.connectFleet(ctx, &s); err != nil {
 		closeAll(opened.fresh)
 		return nil, err
 	}
-	if err := p.furnish(ctx, s); err != nil {
+	if err := p.buildGateway(ctx, s); err != nil {
 		closeAll(opened.fresh)
-		p.leave()
+		p.shutdown()
 		return nil, err
 	}
-	p.commit(s, opened)
-	if r := p.crew.roster(); r != nil {
+	p.activate(s, opened)
+	if r := p.fleet.roster(); r != nil {
 		p.presence = announce(r, p.instance)
 	}
 	p.state.Store(serving)
 	p.welcome()
-	p.tell(p.manager.Ready(p.status()))
+	p.noteManager(p.manager.Ready(p.status()))
 	return p, nil
 }
 
-// furnish makes the gateway and, with a desk for each route that has jobs, the
-// office. After an error, what there is of them is closed by leave.
-func (p *proxy) furnish(ctx context.Context, s Settings) error {
+// buildGateway creates the gateway, the jobs, the adminUI and the telemetry. After an
+// error, shutdown closes what has been created.
+func (p *proxy) buildGateway(ctx context.Context, s Settings) error {
 	if err := p.openTelemetry(ctx, s); err != nil {
 		return err
 	}
 	var err error
-	if p.office, err = p.openOffice(ctx, s); err != nil {
+	if p.jobs, err = p.openJobs(ctx, s); err != nil {
 		return err
 	}
-	desks, err := p.office.prepare(ctx, s)
+	routes, err := p.jobs.prepare(ctx, s)
 	if err != nil {
 		return err
 	}
-	g, err := p.o.New(p.configured(s))
+	g, err := p.o.New(p.gatewayConfig(s))
 	if err != nil {
 		return &ConfigError{err}
 	}
 	p.gateway = g
-	if err := p.see(); err != nil {
+	if err := p.openAdmin(); err != nil {
 		return err
 	}
-	if err := p.telemetry.watch(g, p.sight); err != nil {
+	if err := p.telemetry.watch(g, p.adminUI); err != nil {
 		return err
 	}
-	return p.office.commit(s, desks)
+	return p.jobs.activate(s, routes)
 }
 
-// configured is what the gateway is told.
-func (p *proxy) configured(s Settings) gateway.Config {
-	return p.office.attach(p.observed(s.Gateway, s.Access.NoQuery))
+// gatewayConfig is the gateway's part of s, with its observer and its jobs.
+func (p *proxy) gatewayConfig(s Settings) gateway.Config {
+	return p.jobs.configure(p.observed(s.Gateway, s.Access.NoQuery))
 }
 
-// commit makes s, whose doors are open and whose gateway stands, what is.
-func (p *proxy) commit(s Settings, c change) {
+// activate switches to s, whose listeners are open and whose gateway is ready.
+func (p *proxy) activate(s Settings, c change) {
 	p.settings = s
 	p.level.Set(s.Level)
 	p.slots.SetMost(s.MaxConnections)
@@ -240,18 +240,18 @@ func (p *proxy) commit(s Settings, c change) {
 	ao.Client = func(r *http.Request) string { return gateway.ClientAddr(r, trusted).String() }
 	log := access.New(ao)
 	p.access.Store(log)
-	p.public.set(log.Handler(p.telemetry.with(p.office.with(p.gateway))))
-	p.operators.set(p.sight.handler(s))
+	p.public.set(log.Handler(p.telemetry.with(p.jobs.with(p.gateway))))
+	p.admin.set(p.adminUI.handler(s))
 	for _, d := range c.fresh {
 		d.server.Serve(p.fail)
 	}
 	for _, d := range c.stale {
-		d.hush()
-		p.old.Go(func() { _ = d.server.Retire(p.end, p.hurry) }) // its error says that it was cut, which drain sees
+		d.closeStreams()
+		p.retired.Go(func() { _ = d.server.Retire(p.drainCtx, p.closeIdle) }) // its error says that it was cut, which drain sees
 	}
-	p.servers = c.next
+	p.listeners = c.next
 	reached := p.console()
-	p.reached.Store(&reached)
+	p.adminURL.Store(&reached)
 	for _, w := range s.Warnings {
 		p.logger.Warn(w)
 	}
@@ -266,16 +266,16 @@ func (p *proxy) fail(err error) {
 	}
 }
 
-// tell notes that the service manager could not be told something.
-func (p *proxy) tell(err error) {
+// noteManager logs a failed message to the service manager.
+func (p *proxy) noteManager(err error) {
 	if err != nil {
 		p.logger.Warn("the service manager was not told", "error", err)
 	}
 }
 
-// feed feeds the manager's watchdog if it has one, on a goroutine of its own
+// feedWatchdog feeds the manager's watchdog if it has one, on a goroutine of its own
 // until the function that it returns is called, which waits for it.
-func (p *proxy) feed() (stop func()) {
+func (p *proxy) feedWatchdog() (stop func()) {
 	every := p.manager.Watchdog()
 	if every <= 0 {
 		return func() {}
@@ -288,7 +288,7 @@ func (p *proxy) feed() (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				p.tell(p.manager.Alive())
+				p.noteManager(p.manager.Alive())
 			case <-quit:
 				return
 			}
@@ -301,7 +301,7 @@ func (p *proxy) feed() (stop func()) {
 func (p *proxy) ready() error {
 	switch p.state.Load() {
 	case serving:
-		return p.office.ready()
+		return p.jobs.ready()
 	case draining:
 		return errors.New("draining")
 	}

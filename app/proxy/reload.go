@@ -47,7 +47,7 @@ func (r *reloads) get() reloadInfo {
 // reload reads the configuration again. If anything is wrong with it, the old
 // one stays, and the log says why.
 func (p *proxy) reload(ctx context.Context) {
-	p.tell(p.manager.Reloading())
+	p.noteManager(p.manager.Reloading())
 	before := p.settings.Source
 	err := p.renew(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -58,12 +58,12 @@ func (p *proxy) reload(ctx context.Context) {
 		for _, fault := range faults(err) {
 			p.logger.Error("the new configuration is bad, the old one stays", "source", p.o.Source, "error", fault)
 		}
-		p.tell(p.manager.Ready(p.status() + "; the last reload failed"))
+		p.noteManager(p.manager.Ready(p.status() + "; the last reload failed"))
 		return
 	}
 	args := []any{"source", p.o.Source, "listeners", len(p.settings.Listen), "routes", len(p.settings.Gateway.Routes)}
 	p.logger.Info("reloaded", append(args, changes(before, p.settings.Source)...)...)
-	p.tell(p.manager.Ready(p.status()))
+	p.noteManager(p.manager.Ready(p.status()))
 }
 
 // maxChanges is how many settings of a kind the log names after a reload.
@@ -104,19 +104,19 @@ func (p *proxy) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Sockets that a stale door and a fresh one share are open twice now, and
-	// only the stale one accepts.
+	// Sockets that a stale and a fresh listener share are open twice now, and only
+	// the stale one accepts.
 	s.Gateway.Cache = p.gateway.Cache()
-	p.rejoin(&s)
-	p.stay(&s)
+	p.keepFleet(&s)
+	p.keepJobs(&s)
 	s.Telemetry = p.settings.Telemetry
 	if s.Jobs != nil {
-		p.office.reopen(p.base, *s.Jobs) // readyz says why not
+		p.jobs.reopen(p.base, *s.Jobs) // readyz says why not
 	}
-	desks, err := p.office.prepare(p.base, s)
+	routes, err := p.jobs.prepare(p.base, s)
 	if err == nil {
-		if err = p.gateway.Update(p.configured(s)); err != nil {
-			p.office.keep(p.office.all())
+		if err = p.gateway.Update(p.gatewayConfig(s)); err != nil {
+			p.jobs.keep(p.jobs.all())
 		}
 	}
 	if err != nil {
@@ -125,11 +125,11 @@ func (p *proxy) renew(ctx context.Context) error {
 	}
 	p.warnFixed(s)
 	s.Fixed = p.settings.Fixed
-	p.commit(s, c)
-	if err := p.office.commit(s, desks); err != nil {
+	p.activate(s, c)
+	if err := p.jobs.activate(s, routes); err != nil {
 		p.logger.Error("workers could not be started, those of before go on", "error", err)
 	}
-	for _, d := range p.servers {
+	for _, d := range p.listeners {
 		d.server.ReloadCertificate()
 	}
 	return nil

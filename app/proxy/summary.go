@@ -10,9 +10,9 @@ import (
 
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/console"
+	"github.com/weir-go/weir/console/build"
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/build"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // welcome says that the proxy serves, and what: as a few lines for a person, as
@@ -36,11 +36,11 @@ func (p *proxy) welcome() {
 		}
 	}
 	if t := p.settings.Telemetry; t != nil {
-		where, what := summaryOfTelemetry(t)
+		where, what := telemetrySummary(t)
 		args = append(args, "telemetry", where, "sends", what)
 	}
-	if p.office != nil {
-		if v := p.office.vault.Load(); v != nil {
+	if p.jobs != nil {
+		if v := p.jobs.backend.Load(); v != nil {
 			args = append(args, "jobs", v.where, "durability", v.store.Durability().String())
 		} else {
 			args = append(args, "jobs", "refused, see /readyz")
@@ -49,10 +49,10 @@ func (p *proxy) welcome() {
 	p.logger.Info("ready", args...)
 }
 
-// addresses are where the doors listen, in the order of the wishes.
+// addresses are those of the listeners, in the order of listenerSpecs.
 func (p *proxy) addresses() []string {
 	var all []string
-	for _, d := range p.servers {
+	for _, d := range p.listeners {
 		all = append(all, d.server.Address())
 	}
 	return all
@@ -70,7 +70,7 @@ func (p *proxy) console() string {
 // listeners and then the admin listener's; nil means as they are configured.
 func Summary(w io.Writer, s Settings, addresses []string) {
 	if addresses == nil {
-		for _, d := range wishes(s) {
+		for _, d := range listenerSpecs(s) {
 			addresses = append(addresses, d.config.Address)
 		}
 	}
@@ -87,25 +87,25 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 	}
 	line := section("listens")
 	for i, c := range s.Listen {
-		line(c.Scheme()+"://"+addresses[i], traits(c))
+		line(c.Scheme()+"://"+addresses[i], protocolsOf(c))
 	}
 	line = section("admin")
 	if a := s.Admin; a.Address == "" {
 		line("none")
 	} else {
-		line("http://"+addresses[len(s.Listen)], guarded(a))
+		line("http://"+addresses[len(s.Listen)], adminAccess(a))
 		if a.Console {
-			section("console")(consoleAddress(addresses[len(s.Listen)]), keysAre(a))
+			section("console")(consoleAddress(addresses[len(s.Listen)]), keyDisplay(a))
 		}
 	}
 	if s.Telemetry != nil {
-		section("telemetry")(summaryOfTelemetry(s.Telemetry))
+		section("telemetry")(telemetrySummary(s.Telemetry))
 	}
 	if s.Fleet != nil && s.Gateway.Fleet != nil {
-		section("fleet")(summaryOf(s.Fleet, s.Gateway.Fleet))
+		section("fleet")(fleetSummary(s.Fleet, s.Gateway.Fleet))
 	}
 	if s.Jobs != nil {
-		section("jobs")(summaryOfJobs(*s.Jobs, ""))
+		section("jobs")(jobsSummary(*s.Jobs, ""))
 	}
 	line = section("upstreams")
 	for _, u := range s.Gateway.Upstreams {
@@ -116,7 +116,7 @@ func Summary(w io.Writer, s Settings, addresses []string) {
 		does := protection(r)
 		if s.Jobs != nil && !r.Observe {
 			if o, ok := s.Jobs.Routes[r.Name]; ok {
-				does += ", " + asynchrony(o)
+				does += ", " + asyncSummary(o)
 			}
 		}
 		line(named(r.Name, match(r)+" → "+upstreamOf(r, s.Gateway.Upstreams)), does)
@@ -131,7 +131,7 @@ func named(name, what string) string {
 	return name + ": " + what
 }
 
-func traits(c listen.Config) string {
+func protocolsOf(c listen.Config) string {
 	protocols := "HTTP/1.1"
 	if c.TLS.Cert != "" || c.H2C {
 		protocols = "HTTP/1.1 and HTTP/2"
@@ -142,7 +142,7 @@ func traits(c listen.Config) string {
 	return protocols
 }
 
-func guarded(a Admin) string {
+func adminAccess(a Admin) string {
 	reach := "this machine only"
 	if console.NeedsToken(a.Address) {
 		reach = "other machines, too"
@@ -153,8 +153,8 @@ func guarded(a Admin) string {
 	return reach
 }
 
-// keysAre says how the console shows keys.
-func keysAre(a Admin) string {
+// keyDisplay says how the console shows keys.
+func keyDisplay(a Admin) string {
 	if a.ShowKeys {
 		return "shows keys"
 	}

@@ -16,9 +16,8 @@ import (
 	"github.com/weir-go/weir/app/proxy/config"
 	"github.com/weir-go/weir/app/proxy/metrics"
 	"github.com/weir-go/weir/app/proxy/otlp"
+	"github.com/weir-go/weir/console/build"
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/build"
-	"github.com/weir-go/weir/weirhttp"
 )
 
 // meterName says who tells of the jobs and the program.
@@ -59,7 +58,7 @@ func (p *proxy) openTelemetry(ctx context.Context, s Settings) error {
 }
 
 // watch has the counts of g sent, and those of the jobs and the program.
-func (t *telemetry) watch(g Gateway, s *sight) error {
+func (t *telemetry) watch(g Gateway, s *adminUI) error {
 	if t == nil {
 		return nil
 	}
@@ -94,18 +93,6 @@ func (t *telemetry) close() {
 	_ = t.weirotel.Close()    // nothing is read any more
 }
 
-// observers are told of all, by their log, and of calls too.
-type observers struct {
-	weirhttp.CallObserver
-	log *observer
-}
-
-// Event is of [weirhttp.Observer].
-func (o *observers) Event(e weirhttp.Event) {
-	o.log.Event(e)
-	o.CallObserver.Event(e)
-}
-
 // seed keeps values that are secret from being guessed by their hashes.
 var seed = maphash.MakeSeed()
 
@@ -129,8 +116,8 @@ func fixedTelemetry(t *config.Telemetry, a *config.TelemetryAccess) string {
 	return b.String()
 }
 
-// summaryOfTelemetry says in a few words what is sent where.
-func summaryOfTelemetry(a *config.TelemetryAccess) (where, what string) {
+// telemetrySummary says in a few words what is sent where.
+func telemetrySummary(a *config.TelemetryAccess) (where, what string) {
 	var all []string
 	if a.Metrics {
 		metrics := "metrics"

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // A Report is one run of all levels. Units are in the JSON names.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/figures"
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // Style is how a table looks. The zero Style is plain text, 80 columns wide.

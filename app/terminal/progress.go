@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // every is how often a step that runs is drawn again.

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,7 @@ func (c guarded) forget(ctx context.Context, key, how int) {
 	case how == 2:
 		_ = c.g.Expire(ctx, key) // without stale windows it serves nothing more
 	default:
-		_ = c.g.Clear(ctx)
+		_ = c.g.InvalidateAll(ctx)
 	}
 }
 
@@ -113,7 +114,7 @@ func newGuard(t *testing.T, src *source, seed uint64) (g *weir.Guard[int, int], 
 		o.Limiter = limiter
 	}
 	if seed%3 == 0 {
-		o.RefreshAhead = 1e-9 // every hit starts a refresh, which writes overtake
+		o.RefreshBeta = math.MaxFloat64 // every hit on what was loaded starts a refresh, which writes overtake
 		o.RefreshRetry = time.Millisecond
 	}
 	kinds := sources(src)

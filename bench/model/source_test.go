@@ -44,7 +44,7 @@ const (
 	endError
 	endPanic
 	endGoexit
-	endHang // until it is cancelled
+	endHang // until it is canceled
 	endDeaf // for ten minutes, whatever its context says, then a value
 )
 

@@ -28,15 +28,18 @@ func deleteAbsent(l library) verdict {
 	return deleteDuring(s, &src, 2)
 }
 
+// refreshAge is the age from which hits start refreshes.
+const refreshAge = ttl / 2
+
 func deletePresent(l library) verdict {
 	if !l.stores {
 		return notApplicable("keeps no values")
 	}
 	var src source
 	src.content.Store("old")
-	s := set(l, config[string]{refresh: time.Minute}, src.slowRead)
+	s := set(l, config[string]{refresh: refreshAge}, src.slowRead)
 	for round := range 2 { // the second time is a hit, and starts a refresh
-		time.Sleep(time.Duration(round) * 2 * time.Minute)
+		time.Sleep(time.Duration(round) * (refreshAge + time.Minute))
 		for _, key := range []string{"asked at once", "asked later"} {
 			if c := s.ask(context.Background(), key); !c.got("old") {
 				return broken("before the deletion: " + c.outcome())
@@ -82,7 +85,7 @@ func storm(l library, keys int) verdict {
 	}
 	const hits, bound = 1000, 64
 	var slow atomic.Bool
-	s := set(l, config[string]{refresh: time.Minute}, func(context.Context, int) (string, error) {
+	s := set(l, config[string]{refresh: refreshAge}, func(context.Context, int) (string, error) {
 		if slow.Load() {
 			time.Sleep(time.Second)
 		}
@@ -94,7 +97,7 @@ func storm(l library, keys int) verdict {
 			return broken("load: " + c.outcome())
 		}
 	}
-	time.Sleep(2 * time.Minute)
+	time.Sleep(refreshAge + time.Minute)
 	slow.Store(true)
 	s.loads.Store(0)
 	before := runtime.NumGoroutine()

@@ -19,14 +19,14 @@ type getFunc[K comparable] func(ctx context.Context, key K) (string, error)
 // A config is what a story asks of a library.
 type config[K comparable] struct {
 	load    getFunc[K]
-	refresh time.Duration // age at which a hit starts a refresh in the background
+	refresh time.Duration // age from which a hit starts a refresh in the background, at least half of ttl
 	noStore bool          // keep no value any longer than must be
 }
 
 // A subject is a library, ready for a story.
 type subject[K comparable] struct {
 	get  getFunc[K]
-	drop func(key K) // forgets the value, and the load that is in the air
+	drop func(key K) // forgets the value, and the load that is in flight
 }
 
 // A pair is a key of two fields. Printed without quotes, {"a b", "c"} and
@@ -70,7 +70,7 @@ const ttl = time.Hour
 func openGuard[K comparable](c config[K]) subject[K] {
 	o := weir.Options{TTL: ttl, StaleWhileRevalidate: time.Minute, StaleIfError: time.Hour}
 	if c.refresh > 0 {
-		o.RefreshAhead, o.RefreshJitter = float64(c.refresh)/float64(ttl), -1
+		o.RefreshAhead, o.RefreshJitter = float64(ttl-c.refresh)/float64(ttl), -1
 	}
 	if c.noStore {
 		o = weir.Options{}

@@ -28,7 +28,7 @@ var stories = []story{
 		promise: "A caller who comes while an abandoned load is slow to stop gets a value, not another's cancellation",
 		kept:    "weir, weir/flight, x/sync DoChan, resenje, otter"},
 	{name: "abandoned", tell: abandoned,
-		promise: "A load that nobody waits for any more is cancelled",
+		promise: "A load that nobody waits for any more is canceled",
 		kept:    "weir, weir/flight, x/sync Do, resenje, otter, sturdyc"},
 	{name: "no-zombie", tell: noZombie, spins: true,
 		promise: "64 callers in a loop on a load of 2 ms: no result is older than its caller",

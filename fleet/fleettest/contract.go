@@ -38,6 +38,7 @@ var contract = []sentence{
 	{"WriteExpires", (*suite).writeExpires},
 	{"WriteRemoves", (*suite).writeRemoves},
 	{"Tags", (*suite).tagsCount},
+	{"TagsExpire", (*suite).tagsExpire},
 	{"TagsOverARestart", (*suite).tagsOverARestart},
 	{"WatchTells", (*suite).watchTells},
 	{"WatchTellsInOrder", (*suite).watchInOrder},
@@ -66,9 +67,9 @@ func (s *suite) oneIsGranted() {
 	close(grants)
 	granted, fences := 0, make(map[uint64]bool)
 	for a := range grants {
-		if a.Grant == fleet.Granted {
+		if a.Grant == fleet.GrantLease {
 			granted++
-		} else if a.Grant != fleet.Held {
+		} else if a.Grant != fleet.GrantHeld {
 			s.Errorf("Acquire = %v; want granted or held", a.Grant)
 		}
 		fences[a.Fence] = true
@@ -123,7 +124,7 @@ func (s *suite) fencesGrowOverARestart() {
 	s.f.Stop()
 	s.f.Start()
 	s.recover(t)
-	if a := s.expect(t, k, fleet.Ask{}, fleet.Granted); a.Fence <= before {
+	if a := s.expect(t, k, fleet.Ask{}, fleet.GrantLease); a.Fence <= before {
 		s.Errorf("after a restart a lease has fence %d; want more than %d", a.Fence, before)
 	}
 }
@@ -140,7 +141,7 @@ func (s *suite) recover(t fleet.Tier) {
 func (s *suite) heldTells() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	fence := s.grant(a, k, fleet.Ask{Lease: 10 * time.Second})
-	ans := s.expect(b, k, fleet.Ask{}, fleet.Held)
+	ans := s.expect(b, k, fleet.Ask{}, fleet.GrantHeld)
 	if ans.Fence != fence || !s.near(ans.Remaining, 10*time.Second) || ans.Entry != nil {
 		s.Errorf("held: fence %d, %v left, entry %v; want %d, 10s, none", ans.Fence, ans.Remaining, ans.Entry, fence)
 	}
@@ -150,11 +151,11 @@ func (s *suite) extendProlongs() {
 	t, k := s.f.Instance(), s.key("k")
 	fence := s.grant(t, k, fleet.Ask{Lease: 10 * time.Second})
 	s.extend(t, k, fence, 30*time.Second, true)
-	if ans := s.expect(t, k, fleet.Ask{}, fleet.Held); !s.near(ans.Remaining, 30*time.Second) {
+	if ans := s.expect(t, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, 30*time.Second) {
 		s.Errorf("%v left after Extend; want 30s", ans.Remaining)
 	}
 	s.extend(t, k, fence, 10*time.Second, true) // from now, not at least
-	if ans := s.expect(t, k, fleet.Ask{}, fleet.Held); !s.near(ans.Remaining, 10*time.Second) {
+	if ans := s.expect(t, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, 10*time.Second) {
 		s.Errorf("%v left after Extend; want 10s", ans.Remaining)
 	}
 }
@@ -165,7 +166,7 @@ func (s *suite) extendIsRefused() {
 	fence := s.grant(t, ranOut, fleet.Ask{Lease: s.f.Lease})
 	time.Sleep(s.f.Lease + s.f.Slack)
 	s.extend(t, ranOut, fence, time.Minute, false)
-	s.expect(t, ranOut, fleet.Ask{}, fleet.Granted) // not revived
+	s.expect(t, ranOut, fleet.Ask{}, fleet.GrantLease) // not revived
 	s.extend(t, ranOut, fence, time.Minute, false)
 
 	written := s.key("written")
@@ -185,17 +186,17 @@ func (s *suite) settleStores() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	fence := s.grant(a, k, fleet.Ask{})
 	s.settle(a, k, fence, stored("v"), true)
-	ans := s.expect(b, k, fleet.Ask{}, fleet.Fresh)
+	ans := s.expect(b, k, fleet.Ask{}, fleet.GrantFresh)
 	s.wantEntry(ans.Entry, "v", fence)
 	if ans.Entry != nil && !s.near(ans.Entry.Fresh, time.Minute) {
 		s.Errorf("fresh for %v; want a minute", ans.Entry.Fresh)
 	}
-	s.expect(b, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.Granted) // the lease has ended
+	s.expect(b, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantLease) // the lease has ended
 
 	empty := s.key("empty")
 	fence = s.grant(a, empty, fleet.Ask{})
 	s.settle(a, empty, fence, stored(""), true)
-	if ans := s.expect(b, empty, fleet.Ask{}, fleet.Fresh); ans.Entry == nil || len(ans.Entry.Data) != 0 {
+	if ans := s.expect(b, empty, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || len(ans.Entry.Data) != 0 {
 		s.Errorf("the entry is %+v; want one of no bytes", ans.Entry)
 	}
 }
@@ -208,7 +209,7 @@ func (s *suite) settleIsRefused() {
 	s.settle(t, k, first, stored("late"), false)
 	s.settle(t, k, first, failed("late", time.Minute, time.Minute), false)
 	s.settle(t, k, first, fleet.Outcome{Remove: true}, false)
-	ans := s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.Held) // nothing has changed
+	ans := s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantHeld) // nothing has changed
 	if ans.Fence != second {
 		s.Errorf("held by %d; want %d", ans.Fence, second)
 	}
@@ -230,7 +231,7 @@ func (s *suite) settleAfterTheLease() {
 	fence := s.grant(t, k, fleet.Ask{Lease: s.f.Lease})
 	time.Sleep(s.f.Lease + s.f.Slack)
 	s.settle(t, k, fence, stored("v"), true)
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Fresh).Entry, "v", fence)
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "v", fence)
 
 	gone := s.key("another came")
 	fence = s.grant(t, gone, fleet.Ask{Lease: s.f.Lease})
@@ -238,7 +239,7 @@ func (s *suite) settleAfterTheLease() {
 	s.grant(t, gone, fleet.Ask{Lease: s.f.Lease})
 	time.Sleep(s.f.Lease + s.f.Slack)
 	s.settle(t, gone, fence, stored("late"), false)
-	s.wantEntry(s.expect(t, gone, fleet.Ask{}, fleet.Granted).Entry, "", 0)
+	s.wantEntry(s.expect(t, gone, fleet.Ask{}, fleet.GrantLease).Entry, "", 0)
 }
 
 func (s *suite) givingUp() {
@@ -247,7 +248,7 @@ func (s *suite) givingUp() {
 	s.settle(t, k, fence, stored("v"), true)
 	again := s.grant(t, k, fleet.Ask{NewerThan: fence})
 	s.settle(t, k, again, fleet.Outcome{}, true)
-	ans := s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.Granted) // no cooling
+	ans := s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.GrantLease) // no cooling
 	s.wantEntry(ans.Entry, "v", fence)
 }
 
@@ -255,30 +256,30 @@ func (s *suite) joined() {
 	t, k := s.f.Instance(), s.key("k")
 	first := s.grant(t, k, fleet.Ask{})
 	s.settle(t, k, first, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("old"), Fresh: -time.Second, Keep: time.Hour}}, true)
-	s.expect(t, k, fleet.Ask{Joined: first}, fleet.Fresh)
-	s.expect(t, k, fleet.Ask{Joined: first, NewerThan: fleet.AnyFence}, fleet.Fresh)
-	ans := s.expect(t, k, fleet.Ask{Joined: first + 1}, fleet.Granted)
+	s.expect(t, k, fleet.Ask{Joined: first}, fleet.GrantFresh)
+	s.expect(t, k, fleet.Ask{Joined: first, NewerThan: fleet.AnyFence}, fleet.GrantFresh)
+	ans := s.expect(t, k, fleet.Ask{Joined: first + 1}, fleet.GrantLease)
 	s.wantEntry(ans.Entry, "old", first)
 	if ans.Entry != nil && (ans.Entry.Fresh > -time.Second || ans.Entry.Fresh < -time.Second-s.f.Deadline-s.f.Slack) {
 		s.Errorf("fresh for %v; want -1s", ans.Entry.Fresh)
 	}
-	s.expect(t, k, fleet.Ask{Joined: ans.Fence}, fleet.Held)
+	s.expect(t, k, fleet.Ask{Joined: ans.Fence}, fleet.GrantHeld)
 	s.write(t, k, fleet.Write{Expire: true})
 	fence := s.grant(t, k, fleet.Ask{Joined: first}) // nobody may share it any more
 	s.settle(t, k, fence, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("new"), Fresh: -time.Second, Keep: time.Hour}}, true)
-	s.expect(t, k, fleet.Ask{Joined: fence}, fleet.Fresh)
+	s.expect(t, k, fleet.Ask{Joined: fence}, fleet.GrantFresh)
 	s.write(t, k, fleet.Write{})
-	s.expect(t, k, fleet.Ask{Joined: first}, fleet.Granted) // there is nothing to share
+	s.expect(t, k, fleet.Ask{Joined: first}, fleet.GrantLease) // there is nothing to share
 }
 
 func (s *suite) newerThan() {
 	t, k := s.f.Instance(), s.key("k")
 	first := s.grant(t, k, fleet.Ask{})
 	s.settle(t, k, first, stored("v"), true)
-	s.expect(t, k, fleet.Ask{NewerThan: first - 1}, fleet.Fresh)
-	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.Granted).Entry, "v", first)
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Fresh).Entry, "v", first) // others may use it
-	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.Held).Entry, "v", first)
+	s.expect(t, k, fleet.Ask{NewerThan: first - 1}, fleet.GrantFresh)
+	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: first}, fleet.GrantLease).Entry, "v", first)
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "v", first) // others may use it
+	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantHeld).Entry, "v", first)
 }
 
 func (s *suite) entriesGetOld() {
@@ -286,15 +287,15 @@ func (s *suite) entriesGetOld() {
 	fence := s.grant(t, k, fleet.Ask{})
 	start := time.Now()
 	s.settle(t, k, fence, fleet.Outcome{Entry: &fleet.Entry{Data: []byte("v"), Fresh: s.f.Lease, Keep: 2 * s.f.Lease}}, true)
-	s.expect(t, k, fleet.Ask{}, fleet.Fresh)
+	s.expect(t, k, fleet.Ask{}, fleet.GrantFresh)
 	time.Sleep(s.f.Lease - time.Since(start) + s.f.Slack)
-	stale := s.expect(t, k, fleet.Ask{Lease: time.Millisecond}, fleet.Granted)
+	stale := s.expect(t, k, fleet.Ask{Lease: time.Millisecond}, fleet.GrantLease)
 	s.wantEntry(stale.Entry, "v", fence)
 	if stale.Entry != nil && stale.Entry.Fresh >= 0 {
 		s.Errorf("a stale entry is fresh for %v; want less than 0", stale.Entry.Fresh)
 	}
 	time.Sleep(2*s.f.Lease - time.Since(start) + s.f.Slack)
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Granted).Entry, "", 0)
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantLease).Entry, "", 0)
 }
 
 func (s *suite) endedContext() {
@@ -308,7 +309,7 @@ func (s *suite) endedContext() {
 			s.Errorf("Acquire with an ended context = %v; want its cause", err)
 		}
 	}
-	s.expect(t, s.key("k"), fleet.Ask{}, fleet.Granted)
+	s.expect(t, s.key("k"), fleet.Ask{}, fleet.GrantLease)
 }
 
 func (s *suite) bounds() {
@@ -334,5 +335,5 @@ func (s *suite) bounds() {
 	check("Tags of too many", err)
 	_, err = t.InvalidateTags(ctx, s.namespace, make([]string, fleet.MaxTags+1), time.Hour)
 	check("InvalidateTags of too many", err)
-	s.expect(t, s.key("k"), fleet.Ask{Lease: fleet.MaxLease}, fleet.Granted)
+	s.expect(t, s.key("k"), fleet.Ask{Lease: fleet.MaxLease}, fleet.GrantLease)
 }

@@ -19,7 +19,7 @@ func (s *suite) coolingGrows() {
 		s.Helper()
 		fence := s.grant(t, k, fleet.Ask{Cooled: true, NewerThan: fleet.AnyFence})
 		s.settle(t, k, fence, failed("no", 10*time.Second, 50*time.Second), true)
-		ans := s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.Cooling)
+		ans := s.expect(t, k, fleet.Ask{NewerThan: fleet.AnyFence}, fleet.GrantCooling)
 		if !s.near(ans.Remaining, want) || ans.Failure != (fleet.Failure{Kind: "kind", Text: "no"}) {
 			s.Errorf("cooling for %v, %+v; want %v, kind and text", ans.Remaining, ans.Failure, want)
 		}
@@ -49,15 +49,15 @@ func (s *suite) coolingEnds() {
 		fence := s.grant(a, k, fleet.Ask{})
 		start := time.Now()
 		s.settle(a, k, fence, failed("no", cool, 10*cool), true)
-		s.expect(b, k, fleet.Ask{}, fleet.Cooling)
+		s.expect(b, k, fleet.Ask{}, fleet.GrantCooling)
 		time.Sleep(cools - time.Since(start) + s.f.Slack)
-		ans := s.expect(b, k, fleet.Ask{}, fleet.Granted)
+		ans := s.expect(b, k, fleet.Ask{}, fleet.GrantLease)
 		s.settle(b, k, ans.Fence, fleet.Outcome{}, true)
 	}
 	long := s.key("long text")
 	fence := s.grant(a, long, fleet.Ask{})
 	s.settle(a, long, fence, failed(strings.Repeat("x", fleet.MaxFailureText+1), time.Minute, 0), true)
-	ans := s.expect(b, long, fleet.Ask{}, fleet.Cooling)
+	ans := s.expect(b, long, fleet.Ask{}, fleet.GrantCooling)
 	if n := len(ans.Failure.Text); n != fleet.MaxFailureText || !s.near(ans.Remaining, time.Minute) {
 		s.Errorf("a text of %d bytes for %v; want %d, 1m", n, ans.Remaining, fleet.MaxFailureText)
 	}
@@ -68,14 +68,14 @@ func (s *suite) cooled() {
 	fence := s.grant(t, k, fleet.Ask{})
 	s.settle(t, k, fence, failed("no", time.Minute, time.Minute), true)
 	fence = s.grant(t, k, fleet.Ask{Cooled: true})
-	s.expect(t, k, fleet.Ask{}, fleet.Held)
-	s.expect(t, k, fleet.Ask{Cooled: true}, fleet.Held)
+	s.expect(t, k, fleet.Ask{}, fleet.GrantHeld)
+	s.expect(t, k, fleet.Ask{Cooled: true}, fleet.GrantHeld)
 	s.settle(t, k, fence, fleet.Outcome{}, true)
-	s.expect(t, k, fleet.Ask{}, fleet.Cooling) // giving up changes nothing
+	s.expect(t, k, fleet.Ask{}, fleet.GrantCooling) // giving up changes nothing
 	fence = s.grant(t, k, fleet.Ask{Cooled: true})
 	s.settle(t, k, fence, stored("v"), true)
-	s.expect(t, k, fleet.Ask{}, fleet.Fresh)
-	s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.Granted) // success ends the cooling
+	s.expect(t, k, fleet.Ask{}, fleet.GrantFresh)
+	s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.GrantLease) // success ends the cooling
 }
 
 func (s *suite) removeWithAFailure() {
@@ -85,58 +85,58 @@ func (s *suite) removeWithAFailure() {
 	s.settle(t, k, fence, stored("v"), true)
 	next := s.grant(t, k, fleet.Ask{NewerThan: fence})
 	s.settle(t, k, next, failed("no", time.Minute, time.Minute), true)
-	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.Cooling).Entry, "v", fence)
+	s.wantEntry(s.expect(t, k, fleet.Ask{NewerThan: fence}, fleet.GrantCooling).Entry, "v", fence)
 	next = s.grant(t, k, fleet.Ask{NewerThan: fence, Cooled: true})
 	o := failed("no", time.Minute, time.Minute)
 	o.Remove = true
 	s.settle(t, k, next, o, true)
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Cooling).Entry, "", 0)
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantCooling).Entry, "", 0)
 	s.hears(e, changed("k", fence, false), changed("k", next, true))
 }
 
 func (s *suite) writeSets() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	fence := s.write(a, k, fleet.Write{Entry: entry("v")})
-	ans := s.expect(b, k, fleet.Ask{}, fleet.Fresh)
+	ans := s.expect(b, k, fleet.Ask{}, fleet.GrantFresh)
 	s.wantEntry(ans.Entry, "v", fence)
 	if ans.Entry != nil && !s.near(ans.Entry.Fresh, time.Minute) {
 		s.Errorf("fresh for %v; want a minute", ans.Entry.Fresh)
 	}
 	s.grant(b, k, fleet.Ask{NewerThan: fence})
 	fence = s.write(a, k, fleet.Write{Entry: entry("w")}) // ends the lease
-	s.wantEntry(s.expect(b, k, fleet.Ask{NewerThan: fence}, fleet.Granted).Entry, "w", fence)
+	s.wantEntry(s.expect(b, k, fleet.Ask{NewerThan: fence}, fleet.GrantLease).Entry, "w", fence)
 }
 
 func (s *suite) writeExpires() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	fence := s.write(a, k, fleet.Write{Entry: entry("v")})
 	s.write(b, k, fleet.Write{Expire: true})
-	ans := s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	ans := s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 	s.wantEntry(ans.Entry, "v", fence)
 	if ans.Entry != nil && ans.Entry.Fresh > 0 {
 		s.Errorf("fresh for %v after Expire; want 0 or less", ans.Entry.Fresh)
 	}
 	s.write(b, k, fleet.Write{Expire: true}) // ends the lease
-	ans = s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	ans = s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 	s.settle(a, k, ans.Fence, failed("no", time.Minute, time.Minute), true)
 	s.write(b, k, fleet.Write{Expire: true}) // ends the cooling
-	s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 	nothing := s.key("nothing")
 	s.write(b, nothing, fleet.Write{Expire: true})
-	s.wantEntry(s.expect(a, nothing, fleet.Ask{}, fleet.Granted).Entry, "", 0)
+	s.wantEntry(s.expect(a, nothing, fleet.Ask{}, fleet.GrantLease).Entry, "", 0)
 }
 
 func (s *suite) writeRemoves() {
 	a, b, k := s.f.Instance(), s.f.Instance(), s.key("k")
 	s.write(a, k, fleet.Write{Entry: entry("v")})
 	s.write(b, k, fleet.Write{})
-	ans := s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	ans := s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 	s.wantEntry(ans.Entry, "", 0)
 	s.settle(a, k, ans.Fence, failed("no", time.Minute, time.Minute), true)
 	s.write(b, k, fleet.Write{}) // ends the cooling
-	s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 	s.write(b, k, fleet.Write{}) // ends the lease
-	s.expect(a, k, fleet.Ask{}, fleet.Granted)
+	s.expect(a, k, fleet.Ask{}, fleet.GrantLease)
 }
 
 func (s *suite) tagsCount() {
@@ -150,7 +150,7 @@ func (s *suite) tagsCount() {
 	if one < 1 || two <= one || all <= two {
 		s.Errorf("InvalidateTags = %d, %d, %d; want growing numbers", one, two, all)
 	}
-	want := fmt.Sprint(fleet.TagState{Last: all, Each: []uint64{two, one, 0, two, all}})
+	want := fmt.Sprint(fleet.TagState{Last: all, Each: []uint64{two, one, 0, two, all}, Expired: make([]uint64, 5)})
 	if st := s.tags(b, ns, "y", "x", "never", "z{}\x00ü", ""); fmt.Sprint(st) != want {
 		s.Errorf("Tags = %v; want %s", st, want)
 	}
@@ -166,6 +166,30 @@ func (s *suite) tagsCount() {
 		if each != seq {
 			s.Fatalf("the number of %s is %d; want %d", many[i], each, seq)
 		}
+	}
+}
+
+// tagsExpire: what has expired is noted apart from what was invalidated, and
+// counts with it.
+func (s *suite) tagsExpire() {
+	a, b, ns := s.f.Instance(), s.f.Instance(), s.namespace
+	e := s.listen(b, ns)
+	gone := s.invalidate(a, ns, "x")
+	stale := s.expireTags(a, ns, "x", "y{}\x00ü")
+	all := s.expireTags(b, ns, "")
+	if stale <= gone || all <= stale {
+		s.Errorf("ExpireTags = %d, %d after %d; want growing numbers", stale, all, gone)
+	}
+	want := fmt.Sprint(fleet.TagState{Last: all, Each: []uint64{gone, 0, 0}, Expired: []uint64{stale, stale, all}})
+	if st := s.tags(b, ns, "x", "y{}\x00ü", ""); fmt.Sprint(st) != want {
+		s.Errorf("Tags = %v; want %s", st, want)
+	}
+	s.eventually(time.Second, "the watcher is told what expires", func() bool {
+		return e.has(tagged("x", gone), expired("x", stale), expired("y{}\x00ü", stale), expired("", all))
+	})
+	before := s.expect(a, s.key("k"), fleet.Ask{}, fleet.GrantLease)
+	if before.Now < all || before.Now > all+uint64(time.Hour.Microseconds()) {
+		s.Errorf("Answer.Now = %d after %d; want the engine's time", before.Now, all)
 	}
 }
 
@@ -268,7 +292,7 @@ func (s *suite) anyBytes() {
 		fences[i] = s.write(t, s.key(name), fleet.Write{Entry: entry(fmt.Sprint("value ", i))})
 	}
 	for i, name := range all {
-		s.wantEntry(s.expect(t, s.key(name), fleet.Ask{}, fleet.Fresh).Entry, fmt.Sprint("value ", i), fences[i])
+		s.wantEntry(s.expect(t, s.key(name), fleet.Ask{}, fleet.GrantFresh).Entry, fmt.Sprint("value ", i), fences[i])
 		s.hears(e, changed(name, fences[i], false))
 	}
 	for i, name := range all { // and as namespaces, which a shared engine may have seen
@@ -278,7 +302,7 @@ func (s *suite) anyBytes() {
 	}
 	for i, name := range all {
 		k := fleet.Key{Namespace: name, Name: s.namespace}
-		s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Fresh).Entry, fmt.Sprint("value ", i), fences[i])
+		s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, fmt.Sprint("value ", i), fences[i])
 		s.write(t, k, fleet.Write{})
 		if st := s.tags(t, name, s.namespace); st.Each[0] == 0 {
 			s.Errorf("the namespace %.80q has no note of a tag", name)
@@ -295,11 +319,11 @@ func (s *suite) namespacesAreApart() {
 		{Namespace: s.namespace + "a\x00", Name: "b"}, {Namespace: s.namespace + "a", Name: "\x00b"},
 	}
 	for i, k := range pairs {
-		s.wantEntry(s.expect(t, k, fleet.Ask{Lease: time.Minute}, fleet.Granted).Entry, "", 0)
+		s.wantEntry(s.expect(t, k, fleet.Ask{Lease: time.Minute}, fleet.GrantLease).Entry, "", 0)
 		s.write(t, k, fleet.Write{Entry: entry(fmt.Sprint(i))})
 	}
 	for i, k := range pairs {
-		if ans := s.expect(t, k, fleet.Ask{}, fleet.Fresh); ans.Entry != nil && string(ans.Entry.Data) != fmt.Sprint(i) {
+		if ans := s.expect(t, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry != nil && string(ans.Entry.Data) != fmt.Sprint(i) {
 			s.Errorf("the entry of %q is %q; want %d", k, ans.Entry.Data, i)
 		}
 	}
@@ -328,7 +352,7 @@ func (s *suite) largeData() {
 		if err != nil {
 			s.Fatalf("Write of %d bytes = %v; want nil", size, err)
 		}
-		if ans := s.expect(b, k, fleet.Ask{}, fleet.Fresh); ans.Entry == nil || !bytes.Equal(ans.Entry.Data, data) {
+		if ans := s.expect(b, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || !bytes.Equal(ans.Entry.Data, data) {
 			s.Errorf("%d bytes came back changed", size)
 		}
 	}
@@ -339,10 +363,10 @@ func (s *suite) nothingIsKept() {
 	data := []byte("value")
 	fence := s.write(t, k, fleet.Write{Entry: &fleet.Entry{Data: data, Fresh: time.Minute, Keep: time.Minute}})
 	copy(data, "XXXXX")
-	ans := s.expect(t, k, fleet.Ask{}, fleet.Fresh)
+	ans := s.expect(t, k, fleet.Ask{}, fleet.GrantFresh)
 	s.wantEntry(ans.Entry, "value", fence)
 	copy(ans.Entry.Data, "YYYYY")
-	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.Fresh).Entry, "value", fence)
+	s.wantEntry(s.expect(t, k, fleet.Ask{}, fleet.GrantFresh).Entry, "value", fence)
 }
 
 func (s *suite) meters(n int) []fleet.Meter {

@@ -216,6 +216,15 @@ func (f *Faults) InvalidateTags(ctx context.Context, namespace string, tags []st
 	return t.InvalidateTags(ctx, namespace, tags, keep)
 }
 
+// ExpireTags is of [fleet.Tier].
+func (f *Faults) ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	t, err := f.pass(ctx, "expire tags")
+	if err != nil {
+		return 0, err
+	}
+	return t.ExpireTags(ctx, namespace, tags, keep)
+}
+
 // Take is of [fleet.Meter].
 func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Taken, error) {
 	t, err := f.pass(ctx, "take")
@@ -328,6 +337,9 @@ func (w *faultyWatcher) Released(name string) {
 }
 func (w *faultyWatcher) Tagged(tag string, seq uint64) {
 	w.pass(func(to fleet.Watcher) { to.Tagged(tag, seq) })
+}
+func (w *faultyWatcher) Expired(tag string, seq uint64) {
+	w.pass(func(to fleet.Watcher) { to.Expired(tag, seq) })
 }
 func (w *faultyWatcher) Lost()  { w.pass(fleet.Watcher.Lost) }
 func (w *faultyWatcher) Reset() { w.pass(fleet.Watcher.Reset) }

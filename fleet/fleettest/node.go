@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/member"
+	"github.com/weir-go/weir/internal/fleetclient"
 )
 
 // A source is what is loaded from: each load takes a while, and is counted.
@@ -34,7 +34,7 @@ func (src *source) load() (string, error) {
 type node struct {
 	s      *suite
 	tier   fleet.Tier
-	m      *member.Member
+	m      *fleetclient.Client
 	resets atomic.Int64
 }
 
@@ -51,12 +51,12 @@ func (s *suite) node(t fleet.Tier) *node {
 	s.Helper()
 	n := &node{s: s, tier: t}
 	var err error
-	n.m, err = member.New(member.Options{
+	n.m, err = fleetclient.New(fleetclient.Options{
 		Tier: t, Namespace: s.namespace, Lease: s.f.Lease, Keep: time.Hour, Codec: "test",
-		Hooks: member.Hooks{Reset: func() { n.resets.Add(1) }},
+		Hooks: fleetclient.Hooks{Reset: func() { n.resets.Add(1) }},
 	})
 	if err != nil {
-		s.Fatalf("member.New = %v; want nil", err)
+		s.Fatalf("fleetclient.New = %v; want nil", err)
 	}
 	s.Cleanup(func() { _ = n.m.Close(context.Background()) })
 	return n
@@ -77,31 +77,31 @@ func value(text string, seq uint64) fleet.Outcome {
 func (n *node) get(src *source) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	seat := n.m.Sit("k")
-	defer seat.Leave()
+	sub := n.m.Subscribe("k")
+	defer sub.Close()
 	var joined uint64
 	for {
-		a, err := seat.Ask(ctx, fleet.Ask{Joined: joined})
+		a, err := sub.Ask(ctx, fleet.Ask{Joined: joined})
 		switch {
 		case errors.Is(err, fleet.ErrUnavailable):
 			return src.load()
 		case err != nil:
 			return "", err
-		case a.Grant == fleet.Fresh:
+		case a.Grant == fleet.GrantFresh:
 			return string(a.Value.Data), nil
-		case a.Grant == fleet.Cooling:
+		case a.Grant == fleet.GrantCooling:
 			return "", &fleet.RemoteError{Failure: a.Failure}
-		case a.Grant == fleet.Granted:
-			return n.load(seat.Hold(a.Fence, nil), src)
+		case a.Grant == fleet.GrantLease:
+			return n.load(sub.Hold(a.Fence, nil), src)
 		}
 		joined = a.Fence
-		if err := seat.Await(ctx, a.Remaining); err != nil {
+		if err := sub.Await(ctx, a.Remaining); err != nil {
 			return "", err
 		}
 	}
 }
 
-func (n *node) load(l *member.Lease, src *source) (string, error) {
+func (n *node) load(l *fleetclient.Lease, src *source) (string, error) {
 	seq := n.m.TagSeq()
 	text, err := src.load()
 	o := failed(fmt.Sprint(err), 10*n.s.f.Lease, 10*n.s.f.Lease)

@@ -85,7 +85,7 @@ func (s *suite) holderPaused(m *Measured) {
 	texts, errs := m.all(nodes[1:], src)
 	s.same(texts, errs, "load 2")
 	s.settle(nodes[0].tier, k, paused, value("late", 0), false) // and after
-	if ans := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.Fresh); ans.Entry == nil || ans.Entry.Fence <= paused {
+	if ans := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || ans.Entry.Fence <= paused {
 		s.Errorf("the entry is %+v; want one with a fence above %d", ans.Entry, paused)
 	}
 	m.MostLoads, m.Limit = 2, s.f.Lease+maxJitter+src.takes
@@ -93,15 +93,15 @@ func (s *suite) holderPaused(m *Measured) {
 
 func (s *suite) holderHangs(m *Measured) {
 	nodes, src := s.nodes(4), &source{takes: loadTakes}
-	seat := nodes[0].m.Sit("k")
-	defer seat.Leave()
-	a, err := seat.Ask(context.Background(), fleet.Ask{})
-	if err != nil || a.Grant != fleet.Granted {
+	sub := nodes[0].m.Subscribe("k")
+	defer sub.Close()
+	a, err := sub.Ask(context.Background(), fleet.Ask{})
+	if err != nil || a.Grant != fleet.GrantLease {
 		s.Fatalf("Ask = %v, %v; want granted", a.Grant, err)
 	}
 	src.loads.Add(1)
 	deadline := 5 * s.f.Lease / 2
-	lease := seat.Hold(a.Fence, func() { s.Error("the lease was lost; want that heartbeats keep it") })
+	lease := sub.Hold(a.Fence, func() { s.Error("the lease was lost; want that heartbeats keep it") })
 	ends := time.AfterFunc(deadline, func() { lease.GiveUp(fleet.Outcome{}) })
 	defer ends.Stop()
 	start := time.Now()
@@ -227,7 +227,7 @@ func (s *suite) engineRestartsEmpty(m *Measured) {
 	k := s.key("k")
 	text, err := nodes[0].get(&source{})
 	s.same([]string{text}, []error{err}, "load 1")
-	before := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.Fresh)
+	before := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.GrantFresh)
 	s.f.Stop()
 	for _, n := range nodes { // each notices
 		_, _ = n.tier.Tags(context.Background(), s.namespace, nil)
@@ -240,7 +240,7 @@ func (s *suite) engineRestartsEmpty(m *Measured) {
 	src := &source{takes: loadTakes}
 	texts, errs := m.all(nodes, src)
 	s.same(texts, errs, "load 1")
-	if after := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.Fresh); before.Entry != nil && after.Entry != nil && after.Entry.Fence <= before.Entry.Fence {
+	if after := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.GrantFresh); before.Entry != nil && after.Entry != nil && after.Entry.Fence <= before.Entry.Fence {
 		s.Errorf("the entry has fence %d after the restart; want more than %d", after.Entry.Fence, before.Entry.Fence)
 	}
 	m.MostLoads, m.Limit = 1, loadTakes
@@ -258,7 +258,7 @@ func (s *suite) masterFailsOver(m *Measured) {
 	texts, errs := m.all(nodes[1:], src)
 	s.same(texts, errs, "load 2")
 	s.settle(nodes[0].tier, k, first, value("late", 0), false)
-	if ans := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.Fresh); ans.Entry == nil || ans.Entry.Fence <= first {
+	if ans := s.expect(nodes[0].tier, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || ans.Entry.Fence <= first {
 		s.Errorf("the entry is %+v; want one with a fence above %d", ans.Entry, first)
 	}
 	m.MostLoads, m.Limit = 2, s.f.Lease+maxJitter+loadTakes
@@ -282,7 +282,7 @@ func (s *suite) clientClockWrong(m *Measured) {
 		a, b := s.f.ClockWrong(d)
 		k := s.key(d.String())
 		fence := s.grant(a, k, fleet.Ask{Lease: s.f.Lease})
-		if ans := s.expect(b, k, fleet.Ask{}, fleet.Held); !s.near(ans.Remaining, s.f.Lease) {
+		if ans := s.expect(b, k, fleet.Ask{}, fleet.GrantHeld); !s.near(ans.Remaining, s.f.Lease) {
 			s.Errorf("%v left; want %v", ans.Remaining, s.f.Lease)
 		}
 		time.Sleep(s.f.Lease + s.f.Slack)
@@ -291,7 +291,7 @@ func (s *suite) clientClockWrong(m *Measured) {
 			s.Errorf("fence %d after %d; want more", next, fence)
 		}
 		s.settle(b, k, next, stored("v"), true)
-		if ans := s.expect(a, k, fleet.Ask{}, fleet.Fresh); ans.Entry == nil || !s.near(ans.Entry.Fresh, time.Minute) {
+		if ans := s.expect(a, k, fleet.Ask{}, fleet.GrantFresh); ans.Entry == nil || !s.near(ans.Entry.Fresh, time.Minute) {
 			s.Errorf("the entry is %+v; want fresh for a minute", ans.Entry)
 		}
 		s.write(a, s.key("k"), fleet.Write{})

@@ -27,7 +27,7 @@ func (s *suite) acquire(t fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answer {
 func (s *suite) grant(t fleet.Tier, k fleet.Key, a fleet.Ask) uint64 {
 	s.Helper()
 	ans := s.acquire(t, k, a)
-	if ans.Grant != fleet.Granted {
+	if ans.Grant != fleet.GrantLease {
 		s.Fatalf("Acquire(%.80q, %+v) = %v; want granted", k.Name, a, ans.Grant)
 	}
 	return ans.Fence
@@ -72,6 +72,15 @@ func (s *suite) invalidate(t fleet.Tier, namespace string, tags ...string) uint6
 	seq, err := t.InvalidateTags(context.Background(), namespace, tags, time.Hour)
 	if err != nil {
 		s.Fatalf("InvalidateTags(%.80q) = %v; want nil", tags, err)
+	}
+	return seq
+}
+
+func (s *suite) expireTags(t fleet.Tier, namespace string, tags ...string) uint64 {
+	s.Helper()
+	seq, err := t.ExpireTags(context.Background(), namespace, tags, time.Hour)
+	if err != nil {
+		s.Fatalf("ExpireTags(%.80q) = %v; want nil", tags, err)
 	}
 	return seq
 }
@@ -133,16 +142,18 @@ func (e *ear) note(format string, args ...any) {
 func changed(name string, fence uint64, removed bool) string {
 	return fmt.Sprintf("changed %q %d %v", name, fence, removed)
 }
-func released(name string) string          { return fmt.Sprintf("released %q", name) }
-func tagged(tag string, seq uint64) string { return fmt.Sprintf("tagged %q %d", tag, seq) }
+func released(name string) string           { return fmt.Sprintf("released %q", name) }
+func tagged(tag string, seq uint64) string  { return fmt.Sprintf("tagged %q %d", tag, seq) }
+func expired(tag string, seq uint64) string { return fmt.Sprintf("expired %q %d", tag, seq) }
 
 func (e *ear) Changed(name string, fence uint64, removed bool) {
 	e.note("%s", changed(name, fence, removed))
 }
-func (e *ear) Released(name string)          { e.note("%s", released(name)) }
-func (e *ear) Tagged(tag string, seq uint64) { e.note("%s", tagged(tag, seq)) }
-func (e *ear) Lost()                         { e.note("lost") }
-func (e *ear) Reset()                        { e.note("reset") }
+func (e *ear) Released(name string)           { e.note("%s", released(name)) }
+func (e *ear) Tagged(tag string, seq uint64)  { e.note("%s", tagged(tag, seq)) }
+func (e *ear) Expired(tag string, seq uint64) { e.note("%s", expired(tag, seq)) }
+func (e *ear) Lost()                          { e.note("lost") }
+func (e *ear) Reset()                         { e.note("reset") }
 
 // has reports whether it was told all of these, in this order, maybe with others
 // between.

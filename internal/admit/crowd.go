@@ -10,7 +10,7 @@ import (
 // A Crowd is the callers who wait for one call now. Its zero value is empty. It
 // is guarded by a lock of the owner's.
 type Crowd struct {
-	first *Member
+	first *Joiner
 	n     int
 	top   limit.Priority // the highest
 	atTop int            // how many have it
@@ -19,18 +19,18 @@ type Crowd struct {
 	unknown bool
 }
 
-// A Member is one of a Crowd. It must not be moved or used again while it is in
+// A Joiner is one caller of a Crowd. It must not be moved or used again while it is in
 // one.
-type Member struct {
+type Joiner struct {
 	Demand Demand
 	Edge   *lend.Edge // nil: the caller is no call of ours
 
 	in         bool
-	prev, next *Member
+	prev, next *Joiner
 }
 
 // Add puts m into c. m must be in no other.
-func (c *Crowd) Add(m *Member) {
+func (c *Crowd) Add(m *Joiner) {
 	m.in, m.prev, m.next = true, nil, c.first
 	if c.first != nil {
 		c.first.prev = m
@@ -53,7 +53,7 @@ func (c *Crowd) Add(m *Member) {
 
 // Remove takes m out of c, and reports whether that has lowered its priority, or
 // left nobody.
-func (c *Crowd) Remove(m *Member) (lower bool) {
+func (c *Crowd) Remove(m *Joiner) (lower bool) {
 	if !m.in {
 		return false
 	}

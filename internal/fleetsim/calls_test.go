@@ -89,7 +89,7 @@ func (in *simInst) ask(a simAction, key string) {
 	case simGet:
 		answers[key] = in.guard.GetResult(ctx, key)
 	case simRefresh:
-		answers[key] = in.guard.Refresh(ctx, key)
+		answers[key] = in.guard.RefreshResult(ctx, key)
 	default:
 		for k := range w.o.keys {
 			keys = append(keys, fmt.Sprintf("k%d", k))
@@ -150,7 +150,7 @@ func (in *simInst) write(a simAction, key, tag string) {
 	case simInvalidateTags:
 		err = in.guard.InvalidateTags(ctx, tag)
 	case simClear:
-		err = in.guard.Clear(ctx)
+		err = in.guard.InvalidateAll(ctx)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

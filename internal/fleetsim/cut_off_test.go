@@ -38,7 +38,7 @@ func newCutSite(t *testing.T, change func(i int, o *weir.Options)) *cutSite {
 	for i := range 3 {
 		line := fleettest.NewFaults(m)
 		c.lines = append(c.lines, line)
-		o := weir.Options{Name: "rows", TTL: 10 * time.Minute, StaleIfError: time.Minute, Fleet: weir.Fleet{Tier: line, MemoryCap: 5 * time.Minute}}
+		o := weir.Options{Name: "rows", TTL: 10 * time.Minute, StaleIfError: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: line, MemoryCap: 5 * time.Minute}}}
 		if change != nil {
 			change(i, &o)
 		}
@@ -96,7 +96,7 @@ var invalidations = map[string]func(ctx context.Context, g *weir.Guard[string, r
 	"Invalidate":     func(ctx context.Context, g *weir.Guard[string, row]) error { return g.Invalidate(ctx, "z", "k") },
 	"Expire":         func(ctx context.Context, g *weir.Guard[string, row]) error { return g.Expire(ctx, "k") },
 	"InvalidateTags": func(ctx context.Context, g *weir.Guard[string, row]) error { return g.InvalidateTags(ctx, "x", "of k") },
-	"Clear":          func(ctx context.Context, g *weir.Guard[string, row]) error { return g.Clear(ctx) },
+	"InvalidateAll":  func(ctx context.Context, g *weir.Guard[string, row]) error { return g.InvalidateAll(ctx) },
 }
 
 // T12: what an instance has invalidated while it was cut off does not come back
@@ -228,7 +228,7 @@ type eventCounter struct {
 	pending, sent atomic.Int64
 }
 
-func (c *eventCounter) Event(e weir.Event) {
+func (c *eventCounter) Event(_ context.Context, e weir.Event) {
 	switch e.Kind {
 	case weir.EventInvalidationsPending:
 		c.pending.Add(1)

@@ -53,7 +53,7 @@ package fleetsim_test
 //     a load's version in the tier never gives way to a load's older one. What an
 //     instance has shown from its memory or from the tier, it never goes back
 //     behind.
-//   - outdated: once an Invalidate, InvalidateTags, Clear, Set or Expire was
+//   - outdated: once an Invalidate, InvalidateTags, InvalidateAll, Set or Expire was
 //     executed, a value that was born before it is not given to calls which begin
 //     after the instance knows: its own call has returned nil, or a push of this
 //     write or of a later one of the key has come. An instance that was told Reset,
@@ -64,7 +64,7 @@ package fleetsim_test
 //     (a) from the tier: not to calls that begin later than three commands (225 ms,
 //     and pauses) after the write; this is for an answer that was on its way.
 //     (b) from memory: less than MemoryCap after the write, or after the end of the
-//     load where that is later. With a Clear whose push was lost silently both
+//     load where that is later. With an InvalidateAll whose push was lost silently both
 //     bounds are longer by MemoryCap, as the instance reads what was cleared that
 //     often.
 //     (c) from a flight of its own: to calls that begin before its load has ended

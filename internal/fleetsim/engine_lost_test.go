@@ -106,6 +106,12 @@ func (e *pastEngine) InvalidateTags(_ context.Context, namespace string, tags []
 	})
 }
 
+func (e *pastEngine) ExpireTags(_ context.Context, namespace string, tags []string, keep time.Duration) (uint64, error) {
+	return pastDo(e, func(m *fleet.Memory) (uint64, error) {
+		return m.ExpireTags(context.Background(), namespace, tags, keep)
+	})
+}
+
 func (e *pastEngine) Watch(namespace string, w fleet.Watcher) (func(), error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +146,7 @@ func goesBack(t *testing.T, seed uint64) {
 		for range 3 {
 			line := fleettest.NewFaults(e)
 			b := fleet.WithBreaker(line, fleet.BreakerOptions{})
-			g := c.guard(b, weir.Options{Name: "rows", TTL: ttl, Fleet: weir.Fleet{Tier: b, Lease: lease, MemoryCap: 5 * time.Second}})
+			g := c.guard(b, weir.Options{Name: "rows", TTL: ttl, Fleet: weir.Fleet{Config: fleet.Config{Tier: b, Lease: lease, MemoryCap: 5 * time.Second}}})
 			t.Cleanup(func() {
 				_ = g.Close(context.Background())
 				_ = b.Close()
@@ -174,7 +180,7 @@ func goesBack(t *testing.T, seed uint64) {
 			synctest.Wait()
 		}
 		setBack := false
-		names := []string{"Set", "Invalidate", "Expire", "InvalidateTags", "Clear"}
+		names := []string{"Set", "Invalidate", "Expire", "InvalidateTags", "InvalidateAll"}
 		for range 40 {
 			i := r.IntN(3)
 			switch x := r.IntN(12); x {

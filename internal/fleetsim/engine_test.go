@@ -85,14 +85,14 @@ func (e *simEngine) acquireLocked(l *simLink, k fleet.Key, a fleet.Ask) (fleet.A
 	if r.keep <= now {
 		r.id = ""
 	}
-	want := fleet.Granted
+	want := fleet.GrantLease
 	switch {
 	case r.id != "" && (a.Joined > 0 && r.fence >= a.Joined && r.fence > r.expired || r.fresh > now && r.fence > a.NewerThan):
-		want = fleet.Fresh
+		want = fleet.GrantFresh
 	case r.lease > now:
-		want = fleet.Held
+		want = fleet.GrantHeld
 	case r.cooling > now && !a.Cooled:
-		want = fleet.Cooling
+		want = fleet.GrantCooling
 	}
 	got := ""
 	if ans.Entry != nil {
@@ -102,10 +102,10 @@ func (e *simEngine) acquireLocked(l *simLink, k fleet.Key, a fleet.Ask) (fleet.A
 		w.breakLocked("tier: Acquire(%s, newer than #%d, joined #%d, cooled %v) = %v with %q; want %v with %q",
 			k.Name, w.ordinal(a.NewerThan), w.ordinal(a.Joined), a.Cooled, ans.Grant, got, want, r.id)
 	}
-	if ans.Grant == fleet.Held && (ans.Remaining <= 0 || ans.Remaining > w.o.lease || ans.Fence != r.last) {
+	if ans.Grant == fleet.GrantHeld && (ans.Remaining <= 0 || ans.Remaining > w.o.lease || ans.Fence != r.last) {
 		w.breakLocked("lease: %s is held by #%d for %v; want #%d for at most %v", k.Name, w.ordinal(ans.Fence), ans.Remaining, w.ordinal(r.last), w.o.lease)
 	}
-	if ans.Grant == fleet.Granted {
+	if ans.Grant == fleet.GrantLease {
 		r = e.nextLocked(k.Name, ans.Fence)
 		r.lease = now + a.Lease
 		r.grants[ans.Fence] = &simGrant{by: l.in, at: now, until: r.lease}

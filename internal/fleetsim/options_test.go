@@ -19,7 +19,7 @@ type simOptions struct {
 
 	ttl, swr, sie, negative time.Duration
 	lease, cap, maxKeep     time.Duration
-	cooling                 weir.Backoff
+	cooling                 [2]time.Duration
 	memo                    weir.Backoff
 	loadTimeout             time.Duration
 	softTimeout             time.Duration
@@ -52,13 +52,13 @@ func simDraw(seed uint64) simOptions {
 		lease:     simPick(r, 150*ms, 400*ms, sec),
 		cap:       simPick(r, 200*ms, 700*ms, 2*sec, 30*sec),
 		maxKeep:   simPick(r, 2*sec, time.Minute),
-		cooling:   simPick(r, weir.Backoff{Initial: 100 * ms}, weir.Backoff{Initial: 100 * ms, Max: sec}, weir.Backoff{Initial: 700 * ms, Max: 2 * sec}),
+		cooling:   simPick(r, [2]time.Duration{100 * ms, 100 * ms}, [2]time.Duration{100 * ms, sec}, [2]time.Duration{700 * ms, 2 * sec}),
 		memo:      simPick(r, weir.Backoff{}, weir.Backoff{}, weir.Backoff{Initial: 300 * ms, Max: sec}),
 
 		loadTimeout:  simPick(r, 600*ms, 2*sec, 5*sec),
 		softTimeout:  simPick(r, 0, 0, 100*ms),
 		grace:        simPick(r, 0, 0, 50*ms, weir.Never),
-		refreshAhead: simPick(r, 0, 0, 0.5, 0.8),
+		refreshAhead: simPick(r, 0, 0, 0.5, 0.2),
 		cancelLost:   r.IntN(3) == 0,
 		longLoads:    simPick(r, 0, 0.02, 0.2),
 		failing:      simPick(r, 0, 0.1, 0.4),
@@ -83,8 +83,7 @@ func (o *simOptions) guard(t fleet.Tier) weir.Options {
 		LoadTimeout: o.loadTimeout, SoftTimeout: o.softTimeout, AbandonGrace: o.grace,
 		FailureMemo: weir.FailureMemo{Transient: o.memo},
 		Fleet: weir.Fleet{
-			Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: o.maxKeep,
-			Cooling: o.cooling, CancelLost: o.cancelLost,
+			Config: fleet.Config{Tier: t, Lease: o.lease, MemoryCap: o.cap, MaxKeep: o.maxKeep, Cooling: o.cooling[0], MaxCooling: o.cooling[1]}, CancelLost: o.cancelLost,
 		},
 	}
 }

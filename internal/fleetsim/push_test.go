@@ -56,6 +56,10 @@ func (p simPush) Tagged(tag string, seq uint64) {
 	p.send("tagged", tag, seq, simHeard{tagged: true, tag: tag, number: seq}, func(w fleet.Watcher) { w.Tagged(tag, seq) })
 }
 
+func (p simPush) Expired(tag string, seq uint64) {
+	p.send("expired", tag, seq, simHeard{}, func(w fleet.Watcher) { w.Expired(tag, seq) })
+}
+
 func (p simPush) Lost()  { panic("the engine tells no Lost") }
 func (p simPush) Reset() { panic("the engine tells no Reset") }
 

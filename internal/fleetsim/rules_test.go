@@ -224,7 +224,7 @@ func (w *simWorld) failedLocked(c simCall, key string, r weir.Result[simValue]) 
 			w.breakLocked("error: %s got %v for %s, which no load of it has ended with", c.in.name, r.Err, key)
 			return
 		}
-		longest := max(w.o.cooling.Initial, w.o.cooling.Max, w.o.memo.Initial, w.o.memo.Max) + 2*(simDeadline+200*ms) + w.slackLocked(c.in) + w.slackLocked(b.in)
+		longest := max(w.o.cooling[1], w.o.memo.Initial, w.o.memo.Max) + 2*(simDeadline+200*ms) + w.slackLocked(c.in) + w.slackLocked(b.in)
 		if c.began > b.ended+longest {
 			w.breakLocked("error: %s got %v in a call of %v; the load failed at %v", c.in.name, r.Err, c.began, b.ended)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/fleet"
-	"github.com/weir-go/weir/internal/member"
+	"github.com/weir-go/weir/internal/fleetclient"
 )
 
 var (
@@ -88,10 +88,10 @@ func simRule(complaint string) string {
 	return rule
 }
 
-// simJitter takes the place of the Members' own chance, for all tests of this
+// simJitter takes the place of the Clients' own chance, for all tests of this
 // package: it differs from wait to wait as much as what remains of the lease does.
 func init() {
-	member.Jitter = func(d time.Duration) time.Duration {
+	fleetclient.Jitter = func(d time.Duration) time.Duration {
 		return time.Duration(uint64(d) * 0x9E3779B97F4A7C15 >> 40 % uint64(d/4+ms))
 	}
 }

@@ -39,7 +39,7 @@ func (l *simLink) Acquire(ctx context.Context, k fleet.Key, a fleet.Ask) (fleet.
 	if err != nil {
 		return fleet.Answer{}, err
 	}
-	if ans.Grant == fleet.Granted {
+	if ans.Grant == fleet.GrantLease {
 		l.w.mu.Lock()
 		l.w.engine.register(k.Name).grants[ans.Fence].told = true
 		l.w.logLocked(l.in.name, "acquire %s: has the lease #%d", k.Name, l.w.ordinal(ans.Fence))
@@ -65,8 +65,8 @@ func (l *simLink) Extend(ctx context.Context, k fleet.Key, fence uint64, d time.
 // Settle is of fleet.Tier.
 func (l *simLink) Settle(ctx context.Context, k fleet.Key, fence uint64, o fleet.Outcome) (bool, error) {
 	l.entry(o.Entry)
-	l.within("the cooling of Settle", o.Cool, max(l.w.o.cooling.Initial, l.w.o.cooling.Max))
-	l.within("the longest cooling of Settle", o.MaxCool, max(l.w.o.cooling.Initial, l.w.o.cooling.Max))
+	l.within("the cooling of Settle", o.Cool, l.w.o.cooling[1])
+	l.within("the longest cooling of Settle", o.MaxCool, l.w.o.cooling[1])
 	l.settles(k.Name, l.meant(fence), o)
 	return simAsk(l, ctx, "settle", k.Name, func(e *simEngine) (bool, error) {
 		return e.settleLocked(l, k, l.meant(fence), o)
@@ -108,6 +108,12 @@ func (l *simLink) InvalidateTags(ctx context.Context, namespace string, tags []s
 	return simAsk(l, ctx, "invalidate tags", "", func(e *simEngine) (uint64, error) {
 		return e.invalidateTagsLocked(l, simAckOf(ctx), namespace, tags, keep)
 	})
+}
+
+// ExpireTags is of fleet.Tier. No history has one: TestExpireTags in the Guard's
+// package and the suite of Tiers are about it.
+func (l *simLink) ExpireTags(context.Context, string, []string, time.Duration) (uint64, error) {
+	panic("no history expires tags")
 }
 
 // simAckOf is the call that a write is of, nil for one that is sent again.

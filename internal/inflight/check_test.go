@@ -41,7 +41,7 @@ func (t *Table[K, V]) checkLoad(tb testing.TB, l *Load[K, V]) {
 		tb.Errorf("load of %v is in the ring and has returned", l.keys())
 	}
 	if !l.final && l.stop.Err() != nil {
-		tb.Errorf("load of %v is cancelled and not final", l.keys())
+		tb.Errorf("load of %v is canceled and not final", l.keys())
 	}
 	ever, now := 0, 0
 	for _, f := range l.flights {
@@ -59,7 +59,7 @@ func (t *Table[K, V]) checkLoad(tb testing.TB, l *Load[K, V]) {
 	}
 }
 
-// checkWaitedFor adds what holds when abandoned loads are cancelled at once: no
+// checkWaitedFor adds what holds when abandoned loads are canceled at once: no
 // other is to be seen without a joiner. t.mu must be held.
 func (t *Table[K, V]) checkWaitedFor(tb testing.TB) {
 	tb.Helper()

@@ -4,12 +4,12 @@
 //
 // A [Load] is one run of a function, for one key or for several. Each of its
 // keys has a [Flight], which holds the answer for the callers that wait for
-// that key. The kernel decides who may join, when a load is cancelled and what
+// that key. The kernel decides who may join, when a load is canceled and what
 // is final; running the function and keeping its value is the owner's work.
 //
 // Everything here turns on one rule: a load becomes final, leaves the table
 // and loses its right to store in one critical section, and only then is its
-// context cancelled. So the context is also the signal that callers wait for,
+// context canceled. So the context is also the signal that callers wait for,
 // no flight in the table is ever a lost one, and no other channel is needed.
 package inflight
 
@@ -18,7 +18,7 @@ import "errors"
 // These are handed out by the packages that stand on the kernel, under their
 // own names.
 var (
-	// ErrAbandoned is the cause with which a load is cancelled when its last
+	// ErrAbandoned is the cause with which a load is canceled when its last
 	// joiner has left.
 	ErrAbandoned = errors.New("weir: abandoned by all its callers")
 

@@ -45,7 +45,7 @@ func (l *Load[K, V]) CloseLocked() { l.gathering.Store(false) }
 // OpenLocked reports whether flights may be added. The table's lock must be
 // held.
 func (l *Load[K, V]) OpenLocked() bool {
-	return l.gathering.Load() && !l.final && !l.Settling()
+	return l.gathering.Load() && !l.final && !l.Ending()
 }
 
 // SizeLocked tells how many flights there are. The table's lock must be held.

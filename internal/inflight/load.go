@@ -16,10 +16,10 @@ func (f *Flight[K, V]) Joined() int { return int(f.joined) }
 // the table. The table's lock must be held, or the load be final.
 func (f *Flight[K, V]) SupersededLocked() bool { return f.detached }
 
-// Settling reports whether the load's function has returned and its result is
+// Ending reports whether the load's function has returned and its result is
 // about to be made final. Who comes now must not be handed it, since it is
 // older than the call: wait for Done, then look again.
-func (l *Load[K, V]) Settling() bool { return l.settling.Load() }
+func (l *Load[K, V]) Ending() bool { return l.ending.Load() }
 
 // JoinersLocked tells how many callers wait now. The table's lock must be
 // held.
@@ -42,15 +42,15 @@ func (l *Load[K, V]) PinLocked() { l.pinned = true }
 func (l *Load[K, V]) PinnedLocked() bool { return l.pinned }
 
 // Return notes that the function has returned. It is called on the load's
-// goroutine, once, also after a panic or Goexit, before SettleLocked.
-func (l *Load[K, V]) Return() { l.settling.Store(true) }
+// goroutine, once, also after a panic or Goexit, before CompleteLocked.
+func (l *Load[K, V]) Return() { l.ending.Store(true) }
 
-// SettleLocked ends the load on its own goroutine. It reports whether the
+// CompleteLocked ends the load on its own goroutine. It reports whether the
 // result counts: it is false when the load was final before its function
 // returned (abandoned, timed out or closed). If it counts, Value and Err of
 // the flights must have been written. After Unlock the caller must End l. The
 // table's lock must be held.
-func (l *Load[K, V]) SettleLocked() bool {
+func (l *Load[K, V]) CompleteLocked() bool {
 	l.returned = true
 	l.prev.next, l.next.prev = l.next, l.prev
 	l.prev, l.next = nil, nil // whoever keeps l's context keeps l, but no other load
@@ -59,7 +59,7 @@ func (l *Load[K, V]) SettleLocked() bool {
 }
 
 // ReturnedLocked reports whether the load's function has returned and
-// SettleLocked was called. The table's lock must be held.
+// CompleteLocked was called. The table's lock must be held.
 func (l *Load[K, V]) ReturnedLocked() bool { return l.returned }
 
 // FailLocked makes the load final with err for every flight while its function

@@ -28,7 +28,7 @@ func TestWaitResultThatIsThereWins(t *testing.T) {
 		var table Table[int, int]
 		l := start(t, &table, false, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		settle(l, 42)
+		finish(l, 42)
 		cancel()
 		if err := l.Flights()[0].Wait(ctx, 0); err != nil {
 			t.Fatalf("Wait = %v; want nil", err)
@@ -36,7 +36,7 @@ func TestWaitResultThatIsThereWins(t *testing.T) {
 	}
 }
 
-// The load is final, its context not yet cancelled: the caller waits for the
+// The load is final, its context not yet canceled: the caller waits for the
 // moment that this takes.
 func TestWaitBetweenFinalAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestWaitBetweenFinalAndEnd(t *testing.T) {
 		table.Lock()
 		l.Flights()[0].Value = 42
 		l.Return()
-		l.SettleLocked()
+		l.CompleteLocked()
 		table.Unlock()
 		waited := make(chan error)
 		go func() { waited <- l.Flights()[0].Wait(ctx, 0) }()
@@ -68,7 +68,7 @@ func TestWaitOnAContextThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table Table[int, int]
 		l := start(t, &table, false, 1)
-		time.AfterFunc(time.Second, func() { settle(l, 42) })
+		time.AfterFunc(time.Second, func() { finish(l, 42) })
 		if err := l.Flights()[0].Wait(context.Background(), 0); err != nil || l.Flights()[0].Value != 42 {
 			t.Errorf("Wait = %v, value %d; want nil, 42", err, l.Flights()[0].Value)
 		}
@@ -82,7 +82,7 @@ func TestAbandonedCountsWhatAGraceEnded(t *testing.T) {
 			l := start(t, &table, false, key)
 			l.Flights()[0].Leave(time.Second)
 			if key == 0 { // it is done before the grace is over
-				settle(l, 42)
+				finish(l, 42)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -126,11 +126,11 @@ func TestF4AbandonmentIsOneStep(t *testing.T) {
 		if context.Cause(l) != ErrAbandoned {
 			t.Errorf("cause = %v; want ErrAbandoned", context.Cause(l))
 		}
-		settle(l, 42)
+		finish(l, 42)
 	}
 }
 
-// A load of several keys is cancelled when the last joiner of the last key has
+// A load of several keys is canceled when the last joiner of the last key has
 // left, and then takes all its flights off the table at once.
 func TestLeaveOfSeveralKeys(t *testing.T) {
 	var table Table[int, int]
@@ -146,7 +146,7 @@ func TestLeaveOfSeveralKeys(t *testing.T) {
 	if context.Cause(l) != ErrAbandoned || length(&table) != 0 {
 		t.Errorf("after all left: %v, %d flights; want ErrAbandoned, 0", context.Cause(l), length(&table))
 	}
-	if settle(l, 42) || l.Flights()[0].Value != 0 {
+	if finish(l, 42) || l.Flights()[0].Value != 0 {
 		t.Error("the result of an abandoned load counts")
 	}
 }
@@ -167,7 +167,7 @@ func TestPinnedLoadIsNotAbandoned(t *testing.T) {
 			if l.Err() != nil {
 				t.Errorf("grace %v: %v; want nil", grace, context.Cause(l))
 			}
-			if !settle(l, 42) || f.Value != 42 {
+			if !finish(l, 42) || f.Value != 42 {
 				t.Errorf("the result of a pinned load does not count")
 			}
 		}
@@ -184,7 +184,7 @@ func TestPinDuringTheGrace(t *testing.T) {
 		l.PinLocked()
 		table.Unlock()
 		time.Sleep(time.Minute)
-		if l.Err() != nil || !settle(l, 42) {
+		if l.Err() != nil || !finish(l, 42) {
 			t.Errorf("context: %v; want a load that goes on", context.Cause(l))
 		}
 	})
@@ -221,7 +221,7 @@ func TestFinishAllEndsEveryLoadOnce(t *testing.T) {
 		l.End(errFailed)
 	}
 	for _, l := range []*Load[int, int]{abandoned, forgotten, open} {
-		if settle(l, 42) {
+		if finish(l, 42) {
 			t.Errorf("the result of load %v counts", l.keys())
 		}
 		for _, f := range l.Flights() {
@@ -264,7 +264,7 @@ func TestExpireSaysDeadlineExceeded(t *testing.T) {
 	if child.Err() == nil || context.Cause(child) != errFailed {
 		t.Errorf("derived: %v, %v; want an error, %v", child.Err(), context.Cause(child), errFailed)
 	}
-	settle(l, 42)
+	finish(l, 42)
 }
 
 func TestSetValuesChangesNothingButValues(t *testing.T) {
@@ -288,7 +288,7 @@ func TestSetValuesChangesNothingButValues(t *testing.T) {
 	if !table.Recursive(child, 1) {
 		t.Error("Recursive = false; want true")
 	}
-	if settle(l, 42); child.Err() != context.Canceled {
+	if finish(l, 42); child.Err() != context.Canceled {
 		t.Errorf("derived Err = %v after the load; want Canceled", child.Err())
 	}
 }
@@ -309,9 +309,9 @@ func TestRecursiveKnowsAllKeysOfALoad(t *testing.T) {
 			t.Errorf("Recursive(%d) of another table or context; want false", key)
 		}
 	}
-	settle(outer, 42) // waits for nothing any more
+	finish(outer, 42) // waits for nothing any more
 	if table.Recursive(inner, 1) || !table.Recursive(inner, 3) {
 		t.Error("after the outer load: Recursive(1), Recursive(3) are not false, true")
 	}
-	settle(inner, 42)
+	finish(inner, 42)
 }

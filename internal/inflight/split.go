@@ -16,7 +16,7 @@ func (f *Flight[K, V]) MoveLocked() *Load[K, V] {
 	from.joiners -= int(f.waiting)
 
 	l := &Load[K, V]{flights: []*Flight[K, V]{f}, table: t, background: from.background, pinned: from.pinned, joiners: int(f.waiting)}
-	l.Seq = from.Seq
+	l.Seq, l.Forced, l.Renews = from.Seq, from.Forced, from.Renews
 	l.init(from.origin, l, &l.Call)
 	l.prev, l.next = from, from.next
 	l.prev.next, l.next.prev = l, l

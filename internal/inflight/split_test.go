@@ -27,7 +27,11 @@ func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 		time.Sleep(time.Second)
 
 		table.Lock()
+		l.Forced = true
 		own := f.MoveLocked()
+		if !own.Forced {
+			t.Error("the moved load may be answered by what others have loaded before")
+		}
 		if n, m := l.JoinersLocked(), own.JoinersLocked(); n != 1 || m != 2 {
 			t.Errorf("%d and %d joiners; want 1 left and 2 moved", n, m)
 		}
@@ -35,7 +39,7 @@ func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 			t.Error("the moved flight cannot be joined, or its load does not run")
 		}
 		table.Unlock()
-		settle(l, 7)
+		finish(l, 7)
 		if err := <-other; err != nil || g.Value != 7 {
 			t.Errorf("the other flight: %d, %v; want 7", g.Value, err)
 		}
@@ -48,7 +52,7 @@ func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 			t.Fatal("a caller of the moved flight was woken by the old load's end")
 		default:
 		}
-		settle(own, 9)
+		finish(own, 9)
 		if err := <-stayed; err != nil || f.Value != 9 {
 			t.Errorf("the moved flight: %d, %v; want 9", f.Value, err)
 		}

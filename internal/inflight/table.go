@@ -23,7 +23,7 @@ type Table[K comparable, V any] struct {
 	live    Load[K, V]          // guarded by mu; root of the ring of loads whose function has not returned
 	running int                 // guarded by mu; length of that ring
 
-	abandoned uint64 // guarded by mu; loads that were cancelled because nobody waited
+	abandoned uint64 // guarded by mu; loads that were canceled because nobody waited
 
 	// Splits is the owner's, written before the first use: flights may be taken
 	// out of loads of several keys, see MoveLocked.
@@ -78,6 +78,9 @@ type Load[K comparable, V any] struct {
 	// Forced, the owner's too and written at the start: what others have loaded
 	// already will not do.
 	Forced bool
+	// Renews likewise: what others have loaded will do only if it is newer than
+	// what the owner's store has, and fresh.
+	Renews bool
 	// Fence, the owner's too and guarded by Table.mu, is that of the fleet's
 	// lease under which the load runs; 0 for none.
 	Fence uint64
@@ -89,7 +92,7 @@ type Load[K comparable, V any] struct {
 	pinned     bool        // guarded by Table.mu: the owner counts as a joiner
 	final      bool        // guarded by Table.mu
 	returned   bool        // guarded by Table.mu: the function has returned, its goroutine is about to end
-	settling   atomic.Bool // the function has returned; not under the lock, so that it is seen at once
+	ending     atomic.Bool // the function has returned; not under the lock, so that it is seen at once
 	gathering  atomic.Bool // flights may be added; written under Table.mu, atomic for runs, which does not take it
 	joiners    int         // guarded by Table.mu: callers that wait now, on any of the flights
 	departures uint64      // guarded by Table.mu: how often joiners fell to zero
@@ -120,13 +123,13 @@ func (t *Table[K, V]) Lock() { t.mu.Lock() }
 func (t *Table[K, V]) Unlock() { t.mu.Unlock() }
 
 // FindLocked returns the flight for key that a caller may join, or nil. A
-// flight whose Settling is true must not be joined. t.mu must be held.
+// flight whose Ending is true must not be joined. t.mu must be held.
 func (t *Table[K, V]) FindLocked(key K) *Flight[K, V] { return t.flights[key] }
 
 // StartLocked puts a load for key into the table, with the caller as its first
 // joiner, or with nobody on it but the owner when pinned. The load's context
 // gets its values from ctx. The owner must run the function and end with
-// SettleLocked. t.mu must be held, and key must have no flight.
+// CompleteLocked. t.mu must be held, and key must have no flight.
 func (t *Table[K, V]) StartLocked(ctx context.Context, key K, pinned bool) *Load[K, V] {
 	s := &single[K, V]{}
 	s.flight[0].Key = key
@@ -212,7 +215,7 @@ func (t *Table[K, V]) LenLocked() int { return len(t.flights) }
 // also those that nobody waits for any more. t.mu must be held.
 func (t *Table[K, V]) RunningLocked() int { return t.running }
 
-// AbandonedLocked returns how many loads were cancelled because their last
+// AbandonedLocked returns how many loads were canceled because their last
 // joiner had left. t.mu must be held.
 func (t *Table[K, V]) AbandonedLocked() uint64 { return t.abandoned }
 

@@ -21,12 +21,12 @@ var errFailed = errors.New("failed")
 // thread, and knows what must come of it.
 type model struct {
 	*testing.T
-	rng   *rand.Rand
-	table Table[int, int]
-	loads map[*Load[int, int]]*fate // whose function has not returned
-	open  map[int]*Flight[int, int] // that a caller may join
-	seats []*Flight[int, int]       // one for each caller that waits
-	lost  uint64                    // loads that were abandoned
+	rng    *rand.Rand
+	table  Table[int, int]
+	loads  map[*Load[int, int]]*fate // whose function has not returned
+	open   map[int]*Flight[int, int] // that a caller may join
+	joined []*Flight[int, int]       // one for each caller that waits
+	lost   uint64                    // loads that were abandoned
 }
 
 // A fate is what the model knows of a load.
@@ -77,7 +77,7 @@ func (m *model) step() {
 	case 5, 6:
 		m.startMany()
 	case 7, 8, 9:
-		m.settle()
+		m.returnOne()
 	case 10:
 		m.detach()
 	case 11:
@@ -177,17 +177,17 @@ func (m *model) join(f *Flight[int, int]) {
 	fate := m.loads[f.Load()]
 	fate.waiting[f]++
 	fate.joined[f]++
-	m.seats = append(m.seats, f)
+	m.joined = append(m.joined, f)
 }
 
 // leave lets a random caller give up.
 func (m *model) leave() {
-	if len(m.seats) == 0 {
+	if len(m.joined) == 0 {
 		return
 	}
-	i := m.rng.IntN(len(m.seats))
-	f := m.seats[i]
-	m.seats = slices.Delete(m.seats, i, i+1)
+	i := m.rng.IntN(len(m.joined))
+	f := m.joined[i]
+	m.joined = slices.Delete(m.joined, i, i+1)
 	grace := time.Duration(-m.rng.IntN(2)) // 0 or Never
 	fate := m.loads[f.Load()]
 	left := f.Leave(grace)
@@ -236,21 +236,21 @@ func (m *model) some() *Load[int, int] {
 	return nil
 }
 
-// settle lets a random load return.
-func (m *model) settle() {
+// returnOne lets a random load return.
+func (m *model) returnOne() {
 	l := m.some()
 	if l == nil {
 		return
 	}
-	if l.Settling() {
-		m.Error("Settling() before Return")
+	if l.Ending() {
+		m.Error("Ending() before Return")
 	}
 	l.Return()
-	if !l.Settling() {
-		m.Error("not Settling() after Return")
+	if !l.Ending() {
+		m.Error("not Ending() after Return")
 	}
 	m.table.Lock()
-	counts := l.SettleLocked()
+	counts := l.CompleteLocked()
 	m.table.Unlock()
 	if want := m.loads[l].over == nil; counts != want {
 		m.Errorf("SettleLocked of %v = %v; want %v", l.keys(), counts, want)
@@ -430,7 +430,7 @@ func crowd(t *testing.T, grace time.Duration) {
 			f = l.Flights()[0]
 			wg.Go(func() {
 				time.Sleep(takes)
-				settle(l, key)
+				finish(l, key)
 			})
 		}
 		table.check(t)
@@ -464,8 +464,8 @@ func crowd(t *testing.T, grace time.Duration) {
 	}
 }
 
-// settle ends l with value, as an owner does.
-func settle(l *Load[int, int], value int) bool {
+// finish ends l with value, as an owner does.
+func finish(l *Load[int, int], value int) bool {
 	l.Return()
 	l.table.Lock()
 	if !l.FinalLocked() {
@@ -473,7 +473,7 @@ func settle(l *Load[int, int], value int) bool {
 			f.Value = value
 		}
 	}
-	counts := l.SettleLocked()
+	counts := l.CompleteLocked()
 	l.table.Unlock()
 	if counts {
 		l.End(nil)

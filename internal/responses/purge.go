@@ -71,6 +71,23 @@ func (s *Store) PurgeTags(soft bool, tags ...string) {
 	s.tags.purge(soft, tags, len(s.writing) > 0)
 }
 
+// ExpireAll marks everything, and what running writes bring.
+func (s *Store) ExpireAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.writing {
+		for ; w != nil; w = w.next {
+			w.soft = true
+		}
+	}
+	for _, l := range s.space.Load().cache.All() {
+		for _, r := range l.all {
+			r.Marked.Store(true)
+		}
+		s.counts.purged += uint64(len(l.all))
+	}
+}
+
 // Clear removes everything and makes all running writes void.
 func (s *Store) Clear() {
 	s.mu.Lock()

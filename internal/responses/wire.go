@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/varint"
 )
 
 // WireVersion is the version of what [Wire.AppendBinary] writes. What an
@@ -51,30 +53,18 @@ func (w *Wire) AppendBinary(b []byte) ([]byte, error) {
 	}
 	b = append(b, WireVersion, kind)
 	for _, text := range []string{w.Key.Scheme, w.Key.Host, w.Key.Target} {
-		b = appendText(b, text)
+		b = varint.AppendText(b, text)
 	}
 	if kind == wireMark {
-		return appendTexts(b, w.Vary), nil
+		return varint.AppendTexts(b, w.Vary), nil
 	}
 	b = binary.AppendUvarint(b, uint64(max(w.Status, 0))) //nolint:gosec // not negative
 	b = binary.AppendUvarint(b, uint64(w.Age))
 	b = binary.AppendUvarint(b, uint64(len(w.Header)))
 	for _, name := range slices.Sorted(maps.Keys(w.Header)) {
-		b = appendTexts(appendText(b, name), w.Header[name])
+		b = varint.AppendTexts(varint.AppendText(b, name), w.Header[name])
 	}
 	return append(b, w.Body...), nil
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendTexts(b []byte, all []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(all)))
-	for _, s := range all {
-		b = appendText(b, s)
-	}
-	return b
 }
 
 // UnmarshalBinary reads what AppendBinary has written. Nothing of it is a part
@@ -84,31 +74,31 @@ func (w *Wire) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || b[0] != WireVersion || b[1] != wireResponse && b[1] != wireMark {
 		return ErrWire
 	}
-	r := wireReader{b: b[2:]}
-	*w = Wire{Key: Key{Scheme: r.text(), Host: r.text(), Target: r.text()}}
+	r := varint.Reader{Rest: b[2:]}
+	*w = Wire{Key: Key{Scheme: r.Text(), Host: r.Text(), Target: r.Text()}}
 	if b[1] == wireMark {
-		if w.Vary = r.texts(); r.bad || len(r.b) > 0 || len(w.Vary) == 0 || slices.Contains(w.Vary, "") {
+		if w.Vary = r.Texts(); r.Bad || len(r.Rest) > 0 || len(w.Vary) == 0 || slices.Contains(w.Vary, "") {
 			return ErrWire
 		}
 		return nil
 	}
-	w.Status = int(r.number(599)) //nolint:gosec // bounded
-	w.Age = time.Duration(r.number(1<<63 - 1))
-	fields := r.count()
+	w.Status = int(r.Number(599)) //nolint:gosec // bounded
+	w.Age = r.Duration()
+	fields := r.Count()
 	w.Header = make(http.Header, fields)
 	last := ""
 	for range fields {
-		name := r.text()
-		values := r.texts()
+		name := r.Text()
+		values := r.Texts()
 		if name <= last || !sendable(name, values) { // so there is one way to write it
 			return ErrWire
 		}
 		last, w.Header[name] = name, values
 	}
-	if r.bad || w.Status < 200 {
+	if r.Bad || w.Status < 200 {
 		return ErrWire
 	}
-	w.Body = append(make([]byte, 0, len(r.b)), r.b...)
+	w.Body = append(make([]byte, 0, len(r.Rest)), r.Rest...)
 	return nil
 }
 
@@ -117,48 +107,4 @@ func sendable(name string, values []string) bool {
 	const breaks = "\r\n\x00"
 	return !strings.ContainsAny(name, breaks+": \t") &&
 		!slices.ContainsFunc(values, func(v string) bool { return strings.ContainsAny(v, breaks) })
-}
-
-// A wireReader takes what was written off b. After the first that is not there,
-// bad is set, and all that follows is zero.
-type wireReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *wireReader) number(most uint64) uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 || n > most {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
-
-// count is the number of things that follow. Each takes a byte at least, so
-// what is made for them is bounded by what is there.
-func (r *wireReader) count() int { return int(r.number(uint64(len(r.b)))) } //nolint:gosec // bounded
-
-func (r *wireReader) text() string {
-	n := r.count()
-	if n > len(r.b) {
-		r.bad, r.b = true, nil
-		return ""
-	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
-}
-
-func (r *wireReader) texts() []string {
-	n := r.count()
-	all := make([]string, 0, min(n, 1024))
-	for range n {
-		if r.bad {
-			return nil
-		}
-		all = append(all, r.text())
-	}
-	return all
 }

@@ -182,7 +182,7 @@ func (r *run) drive() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		r.settle()
+		r.quiesce()
 		at, event := r.nextEvent()
 		if event == nil && r.open == 0 {
 			break
@@ -209,9 +209,9 @@ func (r *run) advance(now time.Duration) {
 	r.now = now
 }
 
-// settle waits until nothing happens any more, and takes in the inbox. Calls
+// quiesce waits until nothing happens any more, and takes in the inbox. Calls
 // that came at the same instant are taken in the order of their arrival.
-func (r *run) settle() {
+func (r *run) quiesce() {
 	for {
 		synctest.Wait()
 		select {

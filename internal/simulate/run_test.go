@@ -188,21 +188,21 @@ func TestRunEntersInTheOrderOfArrival(t *testing.T) {
 			at = append(at, time.Duration(i)*ms)
 		}
 		s := story(simulate.Const(1), at...)
-		var doors []chan struct{}
+		var turns []chan struct{}
 		p := one(t, s, gateFunc(func(context.Context) (func(limit.Outcome), error) {
-			door := make(chan struct{})
-			doors = append(doors, door)
-			if len(doors) == n {
+			turn := make(chan struct{})
+			turns = append(turns, turn)
+			if len(turns) == n {
 				time.AfterFunc(51*ms, func() {
 					if backwards {
-						slices.Reverse(doors)
+						slices.Reverse(turns)
 					}
-					for _, d := range doors {
+					for _, d := range turns {
 						close(d)
 					}
 				})
 			}
-			<-door
+			<-turn
 			return func(limit.Outcome) {}, nil
 		}).contender())
 		// All enter at 100 ms, and call i ends at 200+100i.

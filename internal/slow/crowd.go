@@ -40,12 +40,9 @@ type Crowd struct {
 	timer   *time.Timer // nil while nobody has to look again
 }
 
-// Crowded is a limiter that brings its own Crowd, which all who share the limiter
-// share.
-type Crowded interface{ Crowd() *Crowd }
-
 // NewCrowd returns a Crowd of the limiter that g reads. share is the part of its
-// permits that may be blocked on clients; 1 and more mean no bound.
+// permits that may be blocked on clients; 1 and more mean no bound, as do negative
+// ones.
 func NewCrowd(g Gauge, share float64) *Crowd {
 	c := &Crowd{gauge: g, clients: make(map[*Client]struct{})}
 	c.SetShare(share)
@@ -104,7 +101,7 @@ func (c *Crowd) limit(now time.Time) int64 {
 // boundOf returns the bound for so many permits: at least one may be blocked.
 func (c *Crowd) boundOf(permits int, now time.Time) int64 {
 	bound := int64(math.MaxInt64)
-	if share := math.Float64frombits(c.share.Load()); share < 1 && permits > 0 {
+	if share := math.Float64frombits(c.share.Load()); share >= 0 && share < 1 && permits > 0 {
 		bound = max(1, int64(share*float64(permits)))
 	}
 	c.bound.Store(bound)

@@ -206,7 +206,7 @@ func TestFinishEndsAWaitingWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := stream.New(stream.Options{Size: -1, Limit: 0, Window: 8})
 		join(t, b)
-		time.AfterFunc(time.Second, func() { b.Finish(nil, errors.New("cancelled")) })
+		time.AfterFunc(time.Second, func() { b.Finish(nil, errors.New("canceled")) })
 		if n, err := b.Write(t.Context(), pattern(9)); n != 8 || err != stream.ErrFinished {
 			t.Errorf("Write = %d, %v; want 8, ErrFinished", n, err)
 		}
@@ -371,7 +371,9 @@ func TestH4_PatienceWithLaggards(t *testing.T) {
 		fast, slow, stuck := join(t, b), join(t, b), join(t, b)
 		go drain(t, fast, 0)
 		ended := make(chan error)
-		go func() { ended <- drain(t, slow, 10*time.Millisecond) }()
+		// It sleeps when the patience ends, at 1s. If it waited in Next it could get
+		// ahead of the fast reader, and the writer would wait for it.
+		go func() { ended <- drain(t, slow, 600*time.Millisecond) }()
 		start := time.Now()
 		for range 100 {
 			write(t, b, pattern(16))

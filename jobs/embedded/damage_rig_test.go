@@ -43,7 +43,7 @@ func wardQueues(t *testing.T, s *embedded.Server) (safe, unsafe *jobs.Queue[stri
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Disk, MaxBytes: wardBytes})
+	store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityDisk, MaxBytes: wardBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,12 +293,12 @@ func (w *ward) wantAll(t *testing.T, what string, s *embedded.Server, ids map[st
 			t.Errorf("%s: job %s = %v; want it there", what, name, err)
 			continue
 		}
-		want := jobs.Queued
+		want := jobs.StateQueued
 		switch {
 		case strings.Contains(name, "running"):
-			want = jobs.Running
+			want = jobs.StateRunning
 		case strings.Contains(name, "done"), strings.Contains(name, "keyed"):
-			want = jobs.Done
+			want = jobs.StateDone
 		}
 		if st.State != want {
 			t.Errorf("%s: job %s is %v; want %v", what, name, st.State, want)
@@ -343,7 +343,7 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 		}
 		return err == nil
 	})
-	left, err := store.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.Queued, jobs.Running, jobs.Retrying}})
+	left, err := store.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.StateQueued, jobs.StateRunning, jobs.StateRetrying}})
 	if err != nil || len(left) > 0 {
 		t.Errorf("%s: %d jobs are under way, %v; want none", what, len(left), err)
 	}

@@ -12,15 +12,15 @@
 // 14 % of the acknowledged messages gone in one run, and adds that a crash of
 // one node's kernel is enough where the others are slow or cut off. So here
 //
-//   - [jobs.Disk]: whatever package jobs acknowledges was flushed before, with
+//   - [jobs.DurabilityDisk]: whatever package jobs acknowledges was flushed before, with
 //     one flush for all who wait at a time. It has the Server do so, after the
 //     server's own answer. That answer alone, which other programs get that use
-//     the server without package jobs, is worth what [jobs.Process] is. (The
+//     the server without package jobs, is worth what [jobs.DurabilityProcess] is. (The
 //     server's sync_always says the same of its answer, at a flush for each
-//     message; with it, a server of your own keeps jobs.Disk, too.)
-//   - [jobs.Process] flushes every [SyncInterval]. The rest of the promise is the
+//     message; with it, a server of your own keeps jobs.DurabilityDisk, too.)
+//   - [jobs.DurabilityProcess] flushes every [SyncInterval]. The rest of the promise is the
 //     operating system's.
-//   - [jobs.Majority] needs several servers, which are not embedded.
+//   - [jobs.DurabilityMajority] needs several servers, which are not embedded.
 //
 // What neither level survives is a disk that returns other bytes than were
 // written, or a file that was cut: the same report (issues 7549 and 7556) has

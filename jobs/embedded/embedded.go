@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/weir-go/weir/jobs"
-	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/jobs/serve"
 )
 
 // A Server is JetStream in this process. It is safe for concurrent use. The zero
@@ -74,7 +74,7 @@ func Start(o Options) (*Server, error) {
 		s.port = a.Port
 		s.addr = "nats://" + reachable(a)
 	}
-	if o.Durability == jobs.Disk {
+	if o.Durability == jobs.DurabilityDisk {
 		if err = s.serveFlush(); err != nil {
 			halt(ns)
 			return nil, errors.Join(err, lock.Close())
@@ -205,8 +205,8 @@ func (s *Server) swap(ns *server.Server) *server.Server {
 		s.unserve()
 		s.unserve = nil
 	}
-	if ns != nil && s.o.Durability == jobs.Disk {
-		s.unserve = journal.ServeLocally(ns.ID(), s.flush)
+	if ns != nil && s.o.Durability == jobs.DurabilityDisk {
+		s.unserve = serve.Locally(ns.ID(), s.flush)
 	}
 	return old
 }

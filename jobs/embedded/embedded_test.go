@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
-var levels = []jobs.Durability{jobs.Process, jobs.Disk}
+var levels = []jobs.Durability{jobs.DurabilityProcess, jobs.DurabilityDisk}
 
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 	for _, level := range levels {
@@ -49,8 +49,8 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 
 func TestDurabilityIsDiskUnlessSaid(t *testing.T) {
 	s := start(t, embedded.Options{Dir: t.TempDir()})
-	if got := s.Durability(); got != jobs.Disk {
-		t.Errorf("Durability = %v; want %v", got, jobs.Disk)
+	if got := s.Durability(); got != jobs.DurabilityDisk {
+		t.Errorf("Durability = %v; want %v", got, jobs.DurabilityDisk)
 	}
 }
 

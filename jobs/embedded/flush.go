@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/weir-go/weir/jobs/internal/disk"
-	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/jobs/embedded/internal/disk"
+	"github.com/weir-go/weir/jobs/serve"
 )
 
 // A flusher puts on the disk what the server has acknowledged, for all who ask
@@ -46,7 +46,7 @@ type flusher struct {
 	follows map[string]*disk.Follower // guarded by work; by stream
 }
 
-var _ journal.Flusher = (*flusher)(nil)
+var _ serve.Flusher = (*flusher)(nil)
 
 // An asked is somebody who waits for the flush of a stream.
 type asked struct {
@@ -64,10 +64,10 @@ func newFlusher(dir string, fail func(error)) *flusher {
 	}
 }
 
-// serve answers journal.FlushSubject on nc, which is its own from then on.
+// serve answers serve.FlushSubject on nc, which is its own from then on.
 func (f *flusher) serve(nc *nats.Conn) error {
 	f.nc = nc
-	_, err := nc.Subscribe(journal.FlushSubject, f.hear)
+	_, err := nc.Subscribe(serve.FlushSubject, f.hear)
 	if err == nil {
 		err = nc.Flush() // so that nobody asks before
 	}
@@ -158,10 +158,10 @@ func (f *flusher) hear(m *nats.Msg) {
 	}})
 }
 
-// Begin implements journal.Flusher.
+// Begin implements serve.Flusher.
 func (f *flusher) Begin(stream string) { f.ask(asked{stream, func(error) {}}) }
 
-// Flush implements journal.Flusher.
+// Flush implements serve.Flusher.
 func (f *flusher) Flush(ctx context.Context, stream string) error {
 	done := make(chan error, 1)
 	f.ask(asked{stream, func(err error) { done <- err }})

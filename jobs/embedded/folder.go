@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/jobs/internal/disk"
+	"github.com/weir-go/weir/jobs/embedded/internal/disk"
 )
 
 // ErrInUse is what Start returns where another Server has the folder.

@@ -44,7 +44,7 @@ func publishBatch(ctx context.Context, nc *nats.Conn, id string, n int) error {
 }
 
 func TestManyAtomicBatchesAtOnce(t *testing.T) {
-	s := start(t, embedded.Options{Dir: t.TempDir(), Durability: jobs.Process})
+	s := start(t, embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	js := connect(t, s)
 	makeStream(t, js)
 
@@ -91,7 +91,7 @@ func TestManyAtomicBatchesAtOnce(t *testing.T) {
 }
 
 func TestLargestPayloadsPass(t *testing.T) {
-	s := start(t, embedded.Options{Dir: t.TempDir(), Durability: jobs.Process, Listen: "127.0.0.1:0"})
+	s := start(t, embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess, Listen: "127.0.0.1:0"})
 	js := connect(t, s)
 	makeStream(t, js)
 	payload := bytes.Repeat([]byte{7}, jobs.MaxPayload)
@@ -172,7 +172,7 @@ func wantAPIError(t *testing.T, what string, err error, codes ...jetstream.Error
 
 func TestMaxBytesBoundsTheStore(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, embedded.Options{Dir: dir, Durability: jobs.Process, MaxBytes: 4 << 20})
+	s := start(t, embedded.Options{Dir: dir, Durability: jobs.DurabilityProcess, MaxBytes: 4 << 20})
 	js := connect(t, s)
 	makeStream(t, js)
 	payload := make([]byte, 256<<10)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // Defaults and bounds of the options.
@@ -20,7 +20,7 @@ const (
 	DefaultMinFree = 256 << 20
 
 	// SyncInterval is how much of the last writes a loss of power can take, with
-	// jobs.Process.
+	// jobs.DurabilityProcess.
 	SyncInterval = time.Second
 
 	minBytes = 1 << 20
@@ -49,8 +49,8 @@ type Options struct {
 	// Server at a time has it. Required.
 	Dir string
 
-	// Durability is jobs.Disk (the default: every write is flushed before it is
-	// acknowledged) or jobs.Process (many more writes a second; after a loss of
+	// Durability is jobs.DurabilityDisk (the default: every write is flushed before it is
+	// acknowledged) or jobs.DurabilityProcess (many more writes a second; after a loss of
 	// power those of the last SyncInterval may be missing).
 	Durability jobs.Durability
 
@@ -80,7 +80,7 @@ type Options struct {
 // withDefaults returns o with all that it leaves open filled in.
 func (o Options) withDefaults() Options {
 	if o.Durability == 0 {
-		o.Durability = jobs.Disk
+		o.Durability = jobs.DurabilityDisk
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxBytes
@@ -101,8 +101,8 @@ func (o Options) validate() error {
 	if o.Dir == "" {
 		errs = append(errs, errors.New("embedded: Dir is required"))
 	}
-	if o.Durability != jobs.Disk && o.Durability != jobs.Process {
-		errs = append(errs, fmt.Errorf("embedded: Durability %q; want %q or %q", o.Durability, jobs.Disk, jobs.Process))
+	if o.Durability != jobs.DurabilityDisk && o.Durability != jobs.DurabilityProcess {
+		errs = append(errs, fmt.Errorf("embedded: Durability %q; want %q or %q", o.Durability, jobs.DurabilityDisk, jobs.DurabilityProcess))
 	}
 	if o.Listen != "" {
 		errs = append(errs, o.validateListen())

@@ -15,7 +15,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		want string
 	}{
 		{embedded.Options{}, "Dir is required"},
-		{embedded.Options{Dir: dir, Durability: jobs.Majority}, `Durability "majority"; want "disk" or "process"`},
+		{embedded.Options{Dir: dir, Durability: jobs.DurabilityMajority}, `Durability "majority"; want "disk" or "process"`},
 		{embedded.Options{Dir: dir, Durability: 9}, `Durability "durability(9)"`},
 		{embedded.Options{Dir: dir, Listen: "4222"}, `Listen "4222"; want host:port`},
 		{embedded.Options{Dir: dir, Listen: "localhost:nats"}, `Listen "localhost:nats"; want host:port`},
@@ -38,7 +38,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 }
 
 func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
-	_, err := embedded.Start(embedded.Options{Durability: jobs.Majority, Listen: ":1", Token: "", MaxBytes: 1})
+	_, err := embedded.Start(embedded.Options{Durability: jobs.DurabilityMajority, Listen: ":1", Token: "", MaxBytes: 1})
 	for _, want := range []string{"Dir", "Durability", "Listen", "MaxBytes"} {
 		if err == nil || !strings.Contains(err.Error(), "embedded: "+want) {
 			t.Errorf("Start = %v; want it to name %s", err, want)

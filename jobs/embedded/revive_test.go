@@ -89,7 +89,7 @@ func TestWriteThatFailsIsSurvived(t *testing.T) {
 }
 
 func TestDiskThatTakesNothingIsTriedAgain(t *testing.T) {
-	p := startProgram(t, t.TempDir(), jobs.Disk)
+	p := startProgram(t, t.TempDir(), jobs.DurabilityDisk)
 	nc := connectTo(t, p.addr)
 	makeStream(t, newJetStream(t, nc))
 	p.limit(t, 0)
@@ -104,7 +104,7 @@ func TestDiskThatTakesNothingIsTriedAgain(t *testing.T) {
 }
 
 func TestCloseWhileNoServerCanBeStarted(t *testing.T) {
-	p := startProgram(t, t.TempDir(), jobs.Disk)
+	p := startProgram(t, t.TempDir(), jobs.DurabilityDisk)
 	nc := connectTo(t, p.addr)
 	makeStream(t, newJetStream(t, nc))
 	p.limit(t, 0)

@@ -12,10 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-go/weir/internal/bounded"
-	"github.com/weir-go/weir/jobs"
-	"github.com/weir-go/weir/jobs/internal/disk"
-	"github.com/weir-go/weir/jobs/internal/journal"
+	"github.com/weir-go/weir/jobs/bounded"
+	"github.com/weir-go/weir/jobs/embedded/internal/disk"
+	"github.com/weir-go/weir/jobs/serve"
 )
 
 // A DamageError is what Start returns where jobs are missing from the files, or part
@@ -102,13 +101,9 @@ func describe(stream string) (text [2][]byte, err error) {
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), consumersWithin)
 	defer cancel()
-	j, err := journal.Open(ctx, nc, journal.Options{
-		Namespace: stream[len(disk.StreamPrefix):], Replicas: 1, MaxBytes: jobs.DefaultMaxBytes, Timeout: jobs.DefaultTimeout,
-	})
-	if err != nil {
+	if err := serve.EnsureStream(ctx, nc, stream[len(disk.StreamPrefix):]); err != nil {
 		return text, err
 	}
-	j.Close()
 	for i, name := range [2]string{"meta.inf", "meta.sum"} {
 		if text[i], err = bounded.File(filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams", stream, name), maxMeta); err != nil {
 			return text, err
@@ -158,10 +153,7 @@ func (s *Server) consumers(ns *server.Server, queues []disk.Queue) error {
 	ctx, cancel := context.WithTimeout(context.Background(), consumersWithin)
 	defer cancel()
 	for _, q := range queues {
-		if q.Lease <= 0 {
-			q.Lease = jobs.DefaultLease
-		}
-		if err := journal.EnsureConsumer(ctx, js, q.Namespace, q.Name, q.Lease); err != nil {
+		if err := serve.EnsureConsumer(ctx, js, q.Namespace, q.Name, q.Lease); err != nil {
 			return fmt.Errorf("consumer of queue %s: %w", q.Name, err)
 		}
 	}

@@ -36,7 +36,7 @@ func (s *Server) watch() {
 			return
 		}
 		s.mark(false)
-		if s.o.Durability == jobs.Process && looks%int(SyncInterval/lookEvery) == 0 {
+		if s.o.Durability == jobs.DurabilityProcess && looks%int(SyncInterval/lookEvery) == 0 {
 			s.flush.all()
 		}
 		ns := s.current()

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/option"
+	"github.com/weir-go/weir/plain"
 )
 
 var (
@@ -30,16 +31,7 @@ var (
 )
 
 // An OptionError is a fault in options.
-type OptionError struct {
-	Field string // such as "RouteOptions.MaxWait"
-	Value any
-	Bound string // what it must be
-}
-
-// Error names the field, the value and the bound.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("jobshttp: %s is %v, must be %s", e.Field, e.Value, e.Bound)
-}
+type OptionError = option.Error
 
 // A statusError is an answer that is no result: the call is made again.
 type statusError struct{ status int }
@@ -86,8 +78,8 @@ func verdictOn(err error) verdict {
 		return verdict{http.StatusRequestEntityTooLarge, 0, "The request is too large to become a job."}
 	case errors.As(err, &failed):
 		return verdict{http.StatusBadGateway, 0, fmt.Sprintf("The job is %s after %d attempts: %s", failed.State, failed.Attempt, failed.Message)}
-	case errors.Is(err, jobs.ErrCancelled):
-		return verdict{http.StatusGone, 0, "The job was cancelled."}
+	case errors.Is(err, jobs.ErrCanceled):
+		return verdict{http.StatusGone, 0, "The job was canceled."}
 	case errors.Is(err, errShared):
 		return verdict{http.StatusForbidden, 0, "The job may be that of several clients, and none of them can cancel it."}
 	case errors.Is(err, jobs.ErrFinished):

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // wantsEvents reports whether r asks for an event stream.
@@ -39,7 +39,7 @@ type news struct {
 
 // events answers with an event stream (WHATWG HTML, section 9.2): an event for
 // each change, named status, progress, or for the last one result, failed or
-// cancelled. Its id is the revision, so that a client that comes back with
+// canceled. Its id is the revision, so that a client that comes back with
 // Last-Event-ID gets what it has not seen. One that has seen the end gets 204,
 // upon which it does not come again.
 func (s *Service) events(w http.ResponseWriter, r *http.Request, job found) {
@@ -136,12 +136,12 @@ func (e *stream) tell(j jobs.Status) bool {
 // eventOf names the event of the change from was to now.
 func eventOf(was, now jobs.Status) string {
 	switch now.State {
-	case jobs.Done:
+	case jobs.StateDone:
 		return "result"
-	case jobs.Failed, jobs.Dead:
+	case jobs.StateFailed, jobs.StateDead:
 		return "failed"
-	case jobs.Cancelled:
-		return "cancelled"
+	case jobs.StateCanceled:
+		return "canceled"
 	}
 	if now.Progress != nil && was.State == now.State && was.Attempt == now.Attempt && !reflect.DeepEqual(was.Progress, now.Progress) {
 		return "progress"

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/internal/cdnloop"
-	"github.com/weir-go/weir/internal/rfc9111"
+	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // cookiePrefix begins the name of a cookie among the fields of a principal.
@@ -54,7 +54,7 @@ func (q Request) fingerprint() string {
 	d.add(q.Method, strconv.FormatBool(q.TLS), strings.ToLower(q.Host), q.Target)
 	for _, name := range slices.Sorted(maps.Keys(q.Header)) {
 		// A condition of an unsafe request is part of what it asks for.
-		if name != "Idempotency-Key" && (rfc9111.Counts(name) || slices.Contains(conditions, name)) {
+		if name != "Idempotency-Key" && (weirhttp.ComparesField(name) || slices.Contains(conditions, name)) {
 			d.fields(name, q.Header[name])
 		}
 	}

@@ -2,7 +2,6 @@ package jobshttp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/option"
 )
 
 // Defaults and bounds of the options.
@@ -125,12 +125,8 @@ func NameOf(queue string) string { return strings.TrimSuffix(queue, onceSuffix) 
 // Validate returns all faults at once, each an *OptionError. Those of Queue are
 // found by Service.Route.
 func (o RouteOptions) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, bound string) {
-		if !ok {
-			errs = append(errs, &OptionError{"RouteOptions." + field, value, bound})
-		}
-	}
+	f := option.Faults{Package: "jobshttp", Prefix: "RouteOptions."}
+	check := f.Check
 	span := fmt.Sprintf("from 0 to %v", MaxWait)
 	check(o.Budget >= 0 && o.Budget <= MaxWait, "Budget", o.Budget, span)
 	check(o.MaxWait >= 0 && o.MaxWait <= MaxWait, "MaxWait", o.MaxWait, span)
@@ -149,7 +145,7 @@ func (o RouteOptions) Validate() error {
 		ok := name != "" && strings.IndexFunc(name, func(c rune) bool { return c > 0x7f || !isTokenByte(byte(c)) }) < 0
 		check(ok, "Principal["+strconv.Itoa(i)+"]", strconv.Quote(name), "the name of a field, or cookie:NAME")
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }
 
 func (o RouteOptions) withDefaults() RouteOptions {

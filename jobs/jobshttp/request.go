@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/internal/bounded"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // A Request is what is kept of an http.Request that became a job. Trailers are

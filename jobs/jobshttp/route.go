@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/option"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -36,14 +37,12 @@ type pair struct {
 }
 
 func (s *Service) newRoute(ctx context.Context, name string, next http.Handler, o RouteOptions) (*Route, error) {
-	var errs []error
-	if !ValidName(name) {
-		errs = append(errs, &OptionError{"name", name, nameBound})
-	}
-	if i := slices.Index(o.Formerly, name); i >= 0 {
-		errs = append(errs, &OptionError{fmt.Sprintf("RouteOptions.Formerly[%d]", i), name, "another name than the route's"})
-	}
-	if err := errors.Join(append(errs, o.Validate())...); err != nil {
+	f := option.Faults{Package: "jobshttp"}
+	f.Check(ValidName(name), "name", name, nameBound)
+	i := slices.Index(o.Formerly, name)
+	f.Check(i < 0, fmt.Sprintf("RouteOptions.Formerly[%d]", i), name, "another name than the route's")
+	f.Add(o.Validate())
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
@@ -282,7 +281,7 @@ func (rt *Route) answer(w http.ResponseWriter, r *http.Request, job *jobs.Handle
 	for name, values := range extra {
 		h[name] = values
 	}
-	if errors.As(err, new(*jobs.JobError)) || errors.Is(err, jobs.ErrCancelled) {
+	if errors.As(err, new(*jobs.JobError)) || errors.Is(err, jobs.ErrCanceled) {
 		h.Set("Location", rt.service.o.Path+job.ID())
 		refuse(w, r, err)
 		return
@@ -302,7 +301,7 @@ func (rt *Route) result(ctx context.Context, job *jobs.Handle[Response], wait ti
 		// What is done is given at once; it takes a question to know.
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		if status, err := job.Status(ctx); err != nil || status.State != jobs.Done {
+		if status, err := job.Status(ctx); err != nil || status.State != jobs.StateDone {
 			return Response{}, errLater
 		}
 		return job.Wait(ctx)
@@ -322,7 +321,7 @@ func (rt *Route) stands(ctx context.Context, job *jobs.Handle[Response], wait ti
 			return status
 		}
 	}
-	return jobs.Status{ID: job.ID(), State: jobs.Queued, Durability: job.Durability()}
+	return jobs.Status{ID: job.ID(), State: jobs.StateQueued, Durability: job.Durability()}
 }
 
 // A varying adds fields to the head that goes through it.

@@ -42,9 +42,9 @@ func New(s *jobs.Store, o Options) (*Service, error) {
 	}
 	switch {
 	case !strings.HasPrefix(o.Path, "/") || !strings.HasSuffix(o.Path, "/") || strings.ContainsAny(o.Path, "?#% "):
-		return nil, &OptionError{"Options.Path", o.Path, `a path that begins and ends with "/"`}
+		return nil, &OptionError{Package: "jobshttp", Field: "Options.Path", Value: o.Path, Bound: `a path that begins and ends with "/"`}
 	case o.Heartbeat < 0:
-		return nil, &OptionError{"Options.Heartbeat", o.Heartbeat, "above 0"}
+		return nil, &OptionError{Package: "jobshttp", Field: "Options.Heartbeat", Value: o.Heartbeat, Bound: "above 0"}
 	}
 	v := &Service{store: s, o: o, left: make(chan struct{})}
 	v.routes.Store(&map[string]*Route{})
@@ -206,7 +206,7 @@ func (s *Service) result(w http.ResponseWriter, r *http.Request, job found) {
 	status, err := s.await(w, r, job)
 	switch {
 	case err != nil:
-	case status.State == jobs.Done:
+	case status.State == jobs.StateDone:
 		var p Response
 		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 		defer cancel()
@@ -214,8 +214,8 @@ func (s *Service) result(w http.ResponseWriter, r *http.Request, job found) {
 			p.own().write(w, r, nil)
 			return
 		}
-	case status.State == jobs.Cancelled:
-		err = jobs.ErrCancelled
+	case status.State == jobs.StateCanceled:
+		err = jobs.ErrCanceled
 	case status.State.Terminal():
 		err = &jobs.JobError{ID: status.ID, State: status.State, Attempt: status.Attempt, Message: status.Error}
 	default:

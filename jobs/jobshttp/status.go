@@ -68,7 +68,7 @@ func etag(j jobs.Status) string { return `"` + strconv.FormatUint(j.Revision, 10
 // taken long is asked for less often.
 func worthAsking(j jobs.Status) time.Duration {
 	const least, most = time.Second, 30 * time.Second
-	if d := time.Until(j.NotBefore); j.State != jobs.Running && d > least {
+	if d := time.Until(j.NotBefore); j.State != jobs.StateRunning && d > least {
 		return min(d, 10*most)
 	}
 	if j.Submitted.IsZero() {

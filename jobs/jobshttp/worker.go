@@ -71,7 +71,7 @@ func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.Worker
 }
 
 // Stop takes no more jobs and waits for those that run, until ctx ends; then
-// their calls are cancelled, and the jobs are handed back. A request that must
+// their calls are canceled, and the jobs are handed back. A request that must
 // not be sent twice fails instead. What one of our own limits has refused is
 // handed back at once. It returns nil if all have finished.
 func (w *Workers) Stop(ctx context.Context) error {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/option"
 )
 
 // The defaults of Options.
@@ -47,22 +47,21 @@ type Options[K comparable] struct {
 }
 
 // withDefaults returns o with its zero values replaced, and its faults.
-func (o Options[K]) withDefaults() (_ Options[K], faults []error) {
+func (o Options[K]) withDefaults() (Options[K], *option.Faults) {
+	f := &option.Faults{Package: "promote"}
 	if o.Budget == 0 {
 		o.Budget = DefaultBudget
 	}
 	if o.KeyString == nil {
 		if o.KeyString = naming[K](); o.KeyString == nil {
-			faults = append(faults, &weir.OptionError{Field: "Options.KeyString", Value: "nil", Bound: fmt.Sprintf("given for keys that are neither strings nor integers, as %v", reflect.TypeFor[K]())})
+			f.Check(false, "Options.KeyString", "nil", fmt.Sprintf("given for keys that are neither strings nor integers, as %v", reflect.TypeFor[K]()))
 		}
 	}
-	if o.MaxPromoted < 0 {
-		faults = append(faults, &weir.OptionError{Field: "Options.MaxPromoted", Value: o.MaxPromoted, Bound: "0 (the default) or more"})
-	}
+	f.Check(o.MaxPromoted >= 0, "Options.MaxPromoted", o.MaxPromoted, "0 (the default) or more")
 	if o.MaxPromoted == 0 {
 		o.MaxPromoted = DefaultMaxPromoted
 	}
-	return o, faults
+	return o, f
 }
 
 // naming returns the names of keys that are strings or integers, as weir has

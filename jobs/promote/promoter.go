@@ -35,15 +35,11 @@ type Promoter[K comparable, V any] struct {
 // nothing else, and should keep its results (jobs.QueueOptions.ResultTTL). All
 // faults are returned at once, each a [*weir.OptionError].
 func New[K comparable, V any](g *weir.Guard[K, V], q *jobs.Queue[K, V], o Options[K]) (*Promoter[K, V], error) {
-	o, faults := o.withDefaults()
-	if g == nil {
-		faults = append(faults, &weir.OptionError{Field: "the Guard", Value: "nil", Bound: "given"})
-	}
-	if q == nil {
-		faults = append(faults, &weir.OptionError{Field: "the Queue", Value: "nil", Bound: "given"})
-	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+	o, f := o.withDefaults()
+	f.Check(g != nil, "the Guard", "nil", "given")
+	f.Check(q != nil, "the Queue", "nil", "given")
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	p := &Promoter[K, V]{g: g, q: q, o: o, promoted: make(map[K]*promotion[V]), kept: make(map[K]*call[V])}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())

@@ -66,14 +66,14 @@ func TestConsoleRetriesAJob(t *testing.T) {
 	s.quiet(p)
 }
 
-// A running job is cancelled likewise, and its call of the service is given up.
+// A running job is canceled likewise, and its call of the service is given up.
 func TestConsoleCancelsAJob(t *testing.T) {
 	s := open(t, "")
 	id := s.submit(http.MethodGet, "/reports/slow")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800, Dark: true})
 	must(t, p.Goto(s.admin+"/console/#/jobs"), p.Until(listed("running")))
-	s.act(p, id, "Cancel it", "was cancelled")
-	must(t, p.Until(listed("cancelled")), p.Until(`document.querySelector(".actions button").innerText == "Retry it"`))
+	s.act(p, id, "Cancel it", "was canceled")
+	must(t, p.Until(listed("canceled")), p.Until(`document.querySelector(".actions button").innerText == "Retry it"`))
 	select {
 	case <-s.left:
 	case <-time.After(30 * time.Second):

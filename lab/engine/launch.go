@@ -100,7 +100,7 @@ var errPortTaken = errors.New("the port is taken")
 func (l launch) try(ctx context.Context, h home) (*Server, error) {
 	ports, err := l.fixed, error(nil)
 	if ports == nil {
-		ports, err = freePorts(l.ports)
+		ports, err = FreePorts(l.ports)
 	}
 	if err != nil {
 		return nil, err
@@ -163,8 +163,9 @@ var portTaken = []string{
 	"Failed to bind port",          // Cassandra, of its native port
 }
 
-// freePorts returns n different ports that are free.
-func freePorts(n int) ([]int, error) {
+// FreePorts returns n different ports of the loopback that nobody listened on a moment
+// ago.
+func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

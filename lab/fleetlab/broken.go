@@ -50,8 +50,8 @@ func (b *broken) Acquire(ctx context.Context, k fleet.Key, ask fleet.Ask) (fleet
 	a, err := b.Tier.Acquire(ctx, b.key(k), ask)
 	switch {
 	case err != nil:
-	case b.how == WithoutLeases && a.Grant == fleet.Held:
-		a.Grant = fleet.Granted // with the other's fence
+	case b.how == WithoutLeases && a.Grant == fleet.GrantHeld:
+		a.Grant = fleet.GrantLease // with the other's fence
 	}
 	return a, err
 }

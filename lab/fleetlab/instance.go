@@ -60,7 +60,7 @@ func NewInstance(o InstanceOptions) (*Instance, error) {
 	return i, err
 }
 
-// Close ends the Instance. Its loads are cancelled.
+// Close ends the Instance. Its loads are canceled.
 func (i *Instance) Close() error {
 	i.client.CloseIdleConnections()
 	return i.Member.Close()

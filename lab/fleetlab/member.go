@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/fleet"
 )
 
 // A Member is a Guard in a fleet, with a tier and connections of its own.
@@ -25,7 +26,7 @@ func Join(o InstanceOptions, load func(ctx context.Context, key string) (Answer,
 			return nil, err
 		}
 		m.leave = leave
-		options.Fleet = weir.Fleet{Tier: tier, Namespace: o.Engine.Namespace, Lease: o.Lease, MemoryCap: o.MemoryCap}
+		options.Fleet = weir.Fleet{Config: fleet.Config{Tier: tier, Namespace: o.Engine.Namespace, Lease: o.Lease, MemoryCap: o.MemoryCap}}
 	}
 	var err error
 	m.Guard, err = weir.New(load, options)

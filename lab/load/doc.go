@@ -8,7 +8,7 @@
 // A number of clients, each of which sends its next request once the last one
 // is answered, as ab, hey and wrk do. Such a loop slows down with its target:
 // it says how much work gets done, not what happens to traffic that keeps
-// coming.
+// coming. The loop is that of app/load, which `weir demo` runs, too.
 //
 // # Open loop
 //
@@ -26,11 +26,6 @@
 // were written out beforehand. The answers are read by fasthttp's parser
 // (github.com/valyala/fasthttp), which knows Content-Length, chunked answers
 // and answers that end with the connection.
-//
-// Why not the fast client of fortio, whose loop package app/load uses: it
-// writes one URL into a client when the client is made, so a thousand keys
-// would need a thousand connections for each client. It uses as much of a
-// processor for a request as this one.
 //
 // The clients share a request counter, as ab's do, so that the slowest of them
 // is not left to send its part alone at the end.

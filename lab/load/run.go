@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	closed "github.com/weir-go/weir/app/load"
 	"github.com/weir-go/weir/lab/internal/cpu"
 )
 
@@ -133,7 +133,6 @@ type phase struct {
 	start    time.Time
 	requests int64 // 0: no bound
 	end      time.Time
-	next     atomic.Int64 // the number of the next request of a closed loop
 	first    atomic.Pointer[string]
 	tallies  [shards]*tally
 }
@@ -170,24 +169,12 @@ func (r *run) phase(ctx context.Context, requests int, d time.Duration) Result {
 
 // closed has each client send its next request when the last one is answered.
 func (p *phase) closed(ctx context.Context) {
-	var all sync.WaitGroup
 	for i := range p.run.spec.Clients {
-		c := p.run.client(i)
-		all.Go(func() {
-			for ctx.Err() == nil {
-				now := time.Now()
-				if !now.Before(p.end) {
-					return
-				}
-				n := p.next.Add(1) - 1
-				if n >= p.requests {
-					return
-				}
-				p.request(ctx, c, i, n, now, 0)
-			}
-		})
+		p.run.client(i) // all of them before the loop, because r.clients has one owner
 	}
-	all.Wait()
+	closed.Closed(ctx, p.run.spec.Clients, p.end, p.requests, func(i int, n int64, now time.Time) {
+		p.request(ctx, p.run.clients[i], i, n, now, 0)
+	})
 }
 
 // request sends request n and counts it, with a latency from due on. late is

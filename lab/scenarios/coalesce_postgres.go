@@ -304,7 +304,7 @@ func rowsService(_ context.Context, o scenario.Options) (*scenario.Service, erro
 				return nil
 			}
 			counts.reset()
-			return guard.Clear(ctx)
+			return guard.InvalidateAll(ctx)
 		},
 		Values: func() map[string]float64 {
 			if guard == nil {

@@ -41,7 +41,7 @@ const (
 	level0       = "0 unprotected"
 	level1       = "1 cache"
 	level2       = "2 weir: cache and coalescing"
-	level3door   = "3 weir, limit at the door"
+	level3before = "3 weir, limit at the door"
 	level3behind = "3 weir, limit behind the coalescer"
 )
 
@@ -59,7 +59,7 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 		{level0, 4, 4, 0, 2.0057},
 		{level1, 2, 4, 0, 1.0036},
 		{level2, 1, 4, 0, 1.0037},
-		{level3door, 1, 2, 2, 0},
+		{level3before, 1, 2, 2, 0},
 		{level3behind, 1, 4, 0, 0},
 	}
 	for _, w := range want {
@@ -86,9 +86,9 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 	l.Row(result.NewRow("time for 4 requests, level 0 → 2", "s", result.Lower).Published(2.0057, 1.0037).Here(before.Seconds, two.Seconds))
 	l.Row(result.NewRow("calls, level 0 → 1", "calls", result.Lower).Published(4, 2).Here(float64(before.Source.Calls), float64(one.Source.Calls)))
 	l.Row(result.NewRow("calls, level 0 → 2", "calls", result.Lower).Published(4, 1).Here(float64(before.Source.Calls), float64(two.Source.Calls)))
-	door, behind := l.One(level3door), l.One(level3behind)
+	ahead, behind := l.One(level3before), l.One(level3behind)
 	l.Row(result.NewRow("answers of 4, limit at the door → behind the coalescer", "answers", result.Higher).
-		Here(float64(door.Good), float64(behind.Good)))
+		Here(float64(ahead.Good), float64(behind.Good)))
 	l.Note("A limit at the door counts requests: with one request a second, two of the four are refused although the answer lay ready. " +
 		"Behind the coalescer it counts calls, which is what it protects: four requests are one call, one call is within the limit, and all four are answered.")
 	return nil
@@ -120,7 +120,7 @@ func expensiveService(_ context.Context, o scenario.Options) (*scenario.Service,
 			}
 			return v, err
 		}
-	case level2, level3door, level3behind:
+	case level2, level3before, level3behind:
 		options := weir.Options{TTL: ttl}
 		if o.Variant == level3behind {
 			perSecond, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: float64(time.Second) / float64(call), Burst: 1})
@@ -134,7 +134,7 @@ func expensiveService(_ context.Context, o scenario.Options) (*scenario.Service,
 			return nil, err
 		}
 		get = g.Get
-		if o.Variant == level3door {
+		if o.Variant == level3before {
 			admit = rate.NewLimiter(rate.Every(call), 1).Allow // one in the time of a call, as published
 		}
 	}

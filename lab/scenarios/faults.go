@@ -92,8 +92,8 @@ type faulty struct {
 
 // Names of what a faulty service counts.
 const (
-	callsCancelled = "calls cancelled"
-	callsRunning   = "calls that still run"
+	callsCanceled = "calls canceled"
+	callsRunning  = "calls that still run"
 )
 
 // service serves what get gets.
@@ -110,7 +110,7 @@ func (f *faulty) service(get getter) *scenario.Service {
 		Values: func() map[string]float64 {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return map[string]float64{callsCancelled: float64(f.dropped), callsRunning: float64(f.meter.Running())}
+			return map[string]float64{callsCanceled: float64(f.dropped), callsRunning: float64(f.meter.Running())}
 		},
 		Reset: func(context.Context) error { f.reset(); return nil },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,8 +159,8 @@ func (f *faulty) state() (begun chan struct{}, healed bool) {
 	return f.begun, f.healed
 }
 
-// cancelled notes that a call has noticed that nobody wants it.
-func (f *faulty) cancelled() {
+// canceled notes that a call has noticed that nobody wants it.
+func (f *faulty) canceled() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped++

@@ -57,9 +57,9 @@ func jobsService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 func openSystem(ctx context.Context, variant string, p jobsParams) (jobslab.System, error) {
 	switch variant {
 	case weirDisk:
-		return jobslab.OpenWeir(ctx, jobslab.WeirOptions{Dir: p.folder("disk"), Durability: jobs.Disk})
+		return jobslab.OpenWeir(ctx, jobslab.WeirOptions{Dir: p.folder("disk"), Durability: jobs.DurabilityDisk})
 	case weirProcess:
-		return jobslab.OpenWeir(ctx, jobslab.WeirOptions{Dir: p.folder("process"), Durability: jobs.Process})
+		return jobslab.OpenWeir(ctx, jobslab.WeirOptions{Dir: p.folder("process"), Durability: jobs.DurabilityProcess})
 	case onRiver:
 		return jobslab.OpenRiver(ctx, jobslab.RiverOptions{URL: p.Postgres, Cooldown: riverCooldown, Poll: riverPoll})
 	case riverDefaults:
@@ -122,7 +122,7 @@ func workerService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 	if err != nil {
 		return nil, err
 	}
-	q, store, err := endlessQueue(ctx, nc, jobs.Disk, p.Lease)
+	q, store, err := endlessQueue(ctx, nc, jobs.DurabilityDisk, p.Lease)
 	if err != nil {
 		return nil, err
 	}

@@ -48,14 +48,14 @@ func runLeader(ctx context.Context, l *scenario.Lab) error {
 	one, all := l.Measurements(shielded, firstLeaves)[0], l.Measurements(shielded, allLeave)[0]
 	l.Check("weir, the first leaves: all others get their answer", one.Good == crowd-1 && one.Failures == 0, "%d of %d", one.Good, crowd-1)
 	l.Check("weir, the first leaves: one call", one.Source.Calls == 1, "%d calls", one.Source.Calls)
-	l.Check("weir, the first leaves: the call goes on", one.Values[callsCancelled] == 0, "%.0f cancelled", one.Values[callsCancelled])
-	l.Check("weir, all leave: the call is cancelled", all.Source.Calls == 1 && all.Values[callsCancelled] == 1,
-		"%d calls, %.0f cancelled", all.Source.Calls, all.Values[callsCancelled])
+	l.Check("weir, the first leaves: the call goes on", one.Values[callsCanceled] == 0, "%.0f canceled", one.Values[callsCanceled])
+	l.Check("weir, all leave: the call is canceled", all.Source.Calls == 1 && all.Values[callsCanceled] == 1,
+		"%d calls, %.0f canceled", all.Source.Calls, all.Values[callsCanceled])
 	before := l.Measurements(xsync, firstLeaves)[0]
 	l.Row(result.NewRow(fmt.Sprintf("answers to the other %d callers, x/sync singleflight → weir", crowd-1), "answers", result.Higher).
 		Here(float64(before.Good), float64(one.Good)))
 	l.Note("singleflight.Do runs the call with what it is given: here, as is common, with the context of the caller that came first. " +
-		"DoChan with a context of nobody's serves the others, and then cannot be cancelled when all have left.")
+		"DoChan with a context of nobody's serves the others, and then cannot be canceled when all have left.")
 	return nil
 }
 
@@ -81,7 +81,7 @@ func leave(ctx context.Context, s *scenario.Server, leaving int) (result.Measure
 		return result.Measurement{}, err
 	}
 	hangUp()
-	// A call that is to be cancelled is by now; one that is not, goes on.
+	// A call that is to be canceled is by now; one that is not, goes on.
 	if err := until(ctx, s, "/inside", atMost(crowd-leaving)); err != nil {
 		return result.Measurement{}, err
 	}
@@ -112,7 +112,7 @@ func leaderService(_ context.Context, o scenario.Options) (*scenario.Service, er
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
-			f.cancelled()
+			f.canceled()
 			return "", context.Cause(ctx)
 		}
 		time.Sleep(rest)

@@ -38,14 +38,14 @@ const (
 // A popularList says how long the list takes and how long it is good.
 type popularList struct{ Compute, TTL time.Duration }
 
-// The share of the TTL after which weir refreshes: early enough for a list
-// that takes 5 s of the 12.
-const refreshAfter = 0.5
+// The share of the TTL, counted from its end, in which weir refreshes: early
+// enough for a list that takes 5 s of the 12, even without jitter.
+const refreshShare = 0.5
 
-// earliest is when the first refresh may begin after a fill: by default it is
-// drawn from a tenth of the TTL before it is due.
+// earliest is when the first refresh may begin after a fill: the default jitter
+// adds up to a tenth of the TTL.
 func (p popularList) earliest() time.Duration {
-	return time.Duration((refreshAfter - weir.DefaultRefreshJitter) * float64(p.TTL))
+	return time.Duration((1 - refreshShare - weir.DefaultRefreshJitter) * float64(p.TTL))
 }
 
 // most is how many refreshes there can be in that time after a fill: each is
@@ -163,13 +163,16 @@ func refreshService(_ context.Context, o scenario.Options) (*scenario.Service, e
 	case weirRefreshed:
 		g, err := weir.New(compute, weir.Options{
 			TTL:                  list.TTL,
-			RefreshAhead:         refreshAfter,
+			RefreshAhead:         refreshShare,
 			StaleWhileRevalidate: 5 * list.TTL, // for who comes after a pause
 		})
 		if err != nil {
 			return nil, err
 		}
-		c.fill = func(ctx context.Context) error { return g.Refresh(ctx, popularKey).Err }
+		c.fill = func(ctx context.Context) error {
+			_, err := g.Refresh(ctx, popularKey)
+			return err
+		}
 		c.get = func(ctx context.Context) (films, bool, error) {
 			r := g.GetResult(ctx, popularKey)
 			return r.Value, r.Joined || r.Source == weir.FromLoad, r.Err

@@ -101,9 +101,9 @@ func secondsService() *scenario.Service {
 // callsAtOnce is how many calls of the second service the worker makes at a time.
 const callsAtOnce = 4
 
-// An eventDesk is the handler that submits an event, with its queue and the
+// An eventHandler submits an event, with its queue and the
 // worker that calls the second service.
-type eventDesk struct {
+type eventHandler struct {
 	queue    *jobs.Queue[int64, struct{}]
 	accepted eventNumbers
 
@@ -114,10 +114,10 @@ type eventDesk struct {
 }
 
 func eventsService(ctx context.Context, variant string, p syncParams) (*scenario.Service, error) {
-	d := new(eventDesk)
-	durability := jobs.Disk
+	d := new(eventHandler)
+	durability := jobs.DurabilityDisk
 	if variant == weirProcess {
-		durability = jobs.Process
+		durability = jobs.DurabilityProcess
 	}
 	if err := d.open(ctx, durability, p); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -131,7 +131,7 @@ func eventsService(ctx context.Context, variant string, p syncParams) (*scenario
 	}, nil
 }
 
-func (d *eventDesk) open(ctx context.Context, durability jobs.Durability, p syncParams) error {
+func (d *eventHandler) open(ctx context.Context, durability jobs.Durability, p syncParams) error {
 	server, err := embedded.Start(embedded.Options{Dir: p.Dir, Durability: durability})
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (d *eventDesk) open(ctx context.Context, durability jobs.Durability, p sync
 	return nil
 }
 
-func (d *eventDesk) close() error {
+func (d *eventHandler) close() error {
 	var errs []error
 	for i := len(d.closers) - 1; i >= 0; i-- {
 		errs = append(errs, d.closers[i]())
@@ -173,7 +173,7 @@ func (d *eventDesk) close() error {
 
 // ServeHTTP does the handler's work, submits the event, whose number may be the
 // client's, and answers 202.
-func (d *eventDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *eventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, err := encodeMany(shortText)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -192,7 +192,7 @@ func (d *eventDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(b) //nolint:errcheck // the client is gone
 }
 
-func (d *eventDesk) next() int64 {
+func (d *eventHandler) next() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last++

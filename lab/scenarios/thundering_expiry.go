@@ -37,7 +37,7 @@ func expiryOptions(variant string, ttl time.Duration) weir.Options {
 	case ttlJitter:
 		return weir.Options{TTL: ttl, TTLJitter: 0.5}
 	case ahead:
-		return weir.Options{TTL: ttl, TTLJitter: 0.5, RefreshAhead: 0.8, StaleWhileRevalidate: time.Minute}
+		return weir.Options{TTL: ttl, TTLJitter: 0.5, RefreshAhead: 0.2, StaleWhileRevalidate: time.Minute}
 	case xFetch:
 		return weir.Options{TTL: ttl, RefreshBeta: 1}
 	case xFetchEarly:
@@ -219,7 +219,7 @@ func expiryService(_ context.Context, o scenario.Options) (*scenario.Service, er
 
 // fill loads all keys at once.
 func fill(ctx context.Context, g *weir.Guard[int, int], keys int) error {
-	if err := g.Clear(ctx); err != nil {
+	if err := g.InvalidateAll(ctx); err != nil {
 		return err
 	}
 	all := make([]int, keys)

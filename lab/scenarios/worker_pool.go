@@ -224,7 +224,7 @@ func poolService(ctx context.Context, o scenario.Options) (*scenario.Service, er
 		}
 		run = func(ctx context.Context, do func()) error { return throughLimit(ctx, l, do) }
 	}
-	return new(jobDesk).service(job, run), nil
+	return new(jobHandler).service(job, run), nil
 }
 
 // allAtOnce gives each job a goroutine.
@@ -304,15 +304,15 @@ type poolState struct {
 	Done     int64 // jobs, of all
 }
 
-// A jobDesk handles requests and keeps count.
-type jobDesk struct {
+// A jobHandler handles requests and keeps count.
+type jobHandler struct {
 	meter    scenario.Meter
 	requests atomic.Int64
 	done     atomic.Int64
 	inVain   atomic.Int64
 }
 
-func (d *jobDesk) service(job time.Duration, run runner) *scenario.Service {
+func (d *jobHandler) service(job time.Duration, run runner) *scenario.Service {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /handle", func(w http.ResponseWriter, r *http.Request) {
 		d.requests.Add(1)

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/lab/engine"
 	"github.com/weir-go/weir/lab/internal/link"
 )
 
@@ -47,7 +48,7 @@ type gateway struct {
 }
 
 func newGateway(dir, program string, index int) (*gateway, error) {
-	ports, err := freePorts(3)
+	ports, err := engine.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ fleet:
   memory_cap: %v
   deadline: %v
   lease: 2s
-  keep: 2m
+  max_keep: 2m
 jobs:
 %s  namespace: soak
   max_bytes: 64MiB

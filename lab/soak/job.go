@@ -161,7 +161,7 @@ func (s *soak) look(ctx context.Context, c *call, j *job) {
 			s.ledger.bad(wrongBody, "the result of job %s: %v", j.id, err)
 		}
 		j.is("done", true)
-	case "dead", "failed", "cancelled":
+	case "dead", "failed", "canceled":
 		j.is(status.State, true)
 		if j.kind != unsafe {
 			s.ledger.bad(jobLost, "%s (%s) is %s: %s", j.id, j.kind, status.State, clip(status.Error))

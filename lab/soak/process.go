@@ -123,19 +123,6 @@ func (p *process) stop() bool {
 	return time.Since(began) < stopGrace
 }
 
-// freePorts returns ports of loopback that nobody listened on a moment ago.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all of them are open at once, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
 // connects reports whether somebody listens at address.
 func connects(ctx context.Context, address string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -157,7 +144,7 @@ func newRedis(dir string) (*redis, error) {
 	if err := engine.Installed("redis"); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(1)
+	ports, err := engine.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +203,7 @@ func (r *redis) reload(ctx context.Context, old bool) error {
 // newCluster returns the servers of a NATS cluster and where clients find them.
 func newCluster(dir, program string) (nodes []*process, urls []string, err error) {
 	const size = 3
-	ports, err := freePorts(2 * size)
+	ports, err := engine.FreePorts(2 * size)
 	if err != nil {
 		return nil, nil, err
 	}

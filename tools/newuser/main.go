@@ -1,51 +1,68 @@
-// Command newuser does what a new user does with this checkout: it adds the
-// core to an empty module outside the repository, then builds and runs the
-// README's program and compares its output.
+// Command newuser does what new users do with this checkout: outside the repository,
+// it adds each released module to an empty one, builds it and compiles its tests. It
+// runs the README's program and the tests of the modules that need no engine.
 //
-//	go run ./tools/newuser
+//	go run ./tools/newuser             every module
+//	go run ./tools/newuser gateway     one, by its folder; . is the core
 //
-// The core comes from a module proxy made of the checkout, as a zip file built
-// by the rules of the real ones, so a file that would be missing from a
-// release is missing here.
+// The modules come from a module proxy made of the checkout, as zip files built by the
+// rules of the real ones, so a file that would be missing from a release is missing here.
+// What they import from each other is written into their go.mod as it will be for a
+// release: the checkout's go.mod files leave it to go.work.
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/module"
-	modzip "golang.org/x/mod/zip"
 )
 
 const (
-	core       = "github.com/weir-go/weir"
-	version    = "v0.0.0-test"
-	maxModules = 5 // that a user's go.mod may list
+	core    = "github.com/weir-go/weir"
+	version = "v0.0.0-test"
 )
 
+// A release is a module as users get it.
+type release struct {
+	dir   string   // in the checkout
+	most  int      // modules that its user's go.mod may list
+	never []string // modules that must not be in its user's graph
+	test  bool     // its tests run without an engine and without the checkout
+}
+
+// heavy is what a client of an existing NATS must not get.
+var heavy = []string{"github.com/nats-io/nats-server/v2", "github.com/anishathalye/porcupine"}
+
+var releases = []release{
+	{dir: ".", most: 5},
+	{dir: "gateway", most: 6, test: true},
+	{dir: "console", most: 6, test: true},
+	{dir: "jobs", most: 12, never: heavy, test: true},
+	{dir: "jobs/embedded", most: 20},
+	{dir: "adapter/weirredis", most: 7},
+	{dir: "adapter/weirprom", most: 17},
+	{dir: "adapter/weirotel", most: 18},
+	{dir: "app", most: 65},
+}
+
+// path is the module's path.
+func (r release) path() string { return strings.TrimSuffix(core+"/"+r.dir, "/.") }
+
 func main() {
-	if err := run(); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "newuser:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(only []string) error {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		return fmt.Errorf("run this in the checkout's root: %w", err)
-	}
-	program, want, err := readmeProgram(readme)
-	if err != nil {
-		return err
 	}
 	tmp, err := os.MkdirTemp("", "weir-newuser-")
 	if err != nil {
@@ -54,37 +71,26 @@ func run() error {
 	defer os.RemoveAll(tmp)
 
 	proxy := filepath.Join(tmp, "proxy")
-	if err := makeProxy(proxy, "."); err != nil {
+	if err := makeProxy(proxy); err != nil {
 		return err
 	}
-	u := user{dir: filepath.Join(tmp, "hello"), cache: filepath.Join(tmp, "modcache"), proxy: proxy}
-	defer u.run("clean", "-modcache") // its files are read-only
-	return u.try(program, want)
-}
-
-// makeProxy writes a module proxy (go.dev/ref/mod#goproxy-protocol) that
-// serves one version of the core.
-func makeProxy(dir, checkout string) error {
-	at := filepath.Join(dir, filepath.FromSlash(core), "@v")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		return err
-	}
-	gomod, err := os.ReadFile(filepath.Join(checkout, "go.mod"))
+	env, err := environment(proxy, filepath.Join(tmp, "modcache"))
 	if err != nil {
 		return err
 	}
-	var z bytes.Buffer
-	if err := modzip.CreateFromDir(&z, module.Version{Path: core, Version: version}, checkout); err != nil {
-		return fmt.Errorf("zip the core: %w", err)
-	}
-	info := fmt.Sprintf(`{"Version":%q,"Time":%q}`, version, time.Now().UTC().Format(time.RFC3339))
-	for name, b := range map[string][]byte{
-		"list":            []byte(version + "\n"),
-		version + ".mod":  gomod,
-		version + ".zip":  z.Bytes(),
-		version + ".info": []byte(info),
-	} {
-		if err := os.WriteFile(filepath.Join(at, name), b, 0o644); err != nil {
+	defer user{dir: tmp, env: env}.run("clean", "-modcache") // its files are read-only
+	for i, r := range releases {
+		if len(only) > 0 && !slices.Contains(only, r.dir) {
+			continue
+		}
+		u := user{dir: filepath.Join(tmp, fmt.Sprint("user", i)), env: env}
+		if err := u.try(r); err != nil {
+			return fmt.Errorf("%s: %w", r.path(), err)
+		}
+		if r.dir != "." {
+			continue
+		}
+		if err := u.readme(readme); err != nil {
 			return err
 		}
 	}
@@ -117,86 +123,4 @@ func readmeProgram(readme []byte) (program, output string, err error) {
 		want = append(want, strings.TrimSpace(text))
 	}
 	return program, strings.TrimSpace(strings.Join(want, "\n")), nil
-}
-
-// A user has a folder and a module cache of their own, and no checkout.
-type user struct {
-	dir, cache, proxy string
-}
-
-func (u user) try(program, want string) error {
-	if err := os.MkdirAll(u.dir, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(u.dir, "main.go"), []byte(program), 0o644); err != nil {
-		return err
-	}
-	for _, args := range [][]string{
-		{"mod", "init", "example.com/hello"},
-		{"get", core + "@" + version},
-		{"build", "-o", "hello", "."},
-	} {
-		if _, err := u.run(args...); err != nil {
-			return err
-		}
-	}
-	got, err := u.output("./hello")
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return fmt.Errorf("the README's program printed\n%s\nand promises\n%s", got, want)
-	}
-	modules, err := u.modules()
-	if err != nil {
-		return err
-	}
-	if len(modules) > maxModules {
-		return fmt.Errorf("the user's go.mod lists %d modules; want at most %d: %v", len(modules), maxModules, modules)
-	}
-	fmt.Printf("the README's program prints what it promises; the user's go.mod lists %d modules:\n", len(modules))
-	for _, m := range modules {
-		fmt.Println("   ", m)
-	}
-	return nil
-}
-
-// modules returns what the user's go.mod requires.
-func (u user) modules() ([]string, error) {
-	b, err := os.ReadFile(filepath.Join(u.dir, "go.mod"))
-	if err != nil {
-		return nil, err
-	}
-	f, err := modfile.Parse("go.mod", b, nil)
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for _, r := range f.Require {
-		found = append(found, r.Mod.String())
-	}
-	return found, nil
-}
-
-// run runs the go command.
-func (u user) run(args ...string) (string, error) { return u.output("go", args...) }
-
-func (u user) output(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = u.dir
-	upstream, err := exec.Command("go", "env", "GOPROXY").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env GOPROXY: %w", err)
-	}
-	cmd.Env = append(os.Environ(),
-		"GOWORK=off", "GOFLAGS=-mod=mod",
-		"GOMODCACHE="+u.cache,
-		"GOPROXY=file://"+u.proxy+","+strings.TrimSpace(string(upstream)),
-		"GONOSUMDB="+core, "GONOSUMCHECK=1",
-	)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out)), nil
 }

@@ -3,7 +3,7 @@
 -- ARGV: entries up to this fence are stale; from this fence on they are fresh
 -- (0: none); lease in microseconds; 1 to load while cooling, too.
 -- Returns grant (as fleet.Grant), fence, remaining, and of the entry its fence
--- ('' for no entry), freshness left, bytes; of the failure kind and text.
+-- ('' for no entry), freshness left, bytes; of the failure kind and text; the time.
 -- All times in microseconds.
 local now = clock()
 local fence, fresh, data, ended, lasts = read(KEYS[2], 'f', 'u', 'd', 'x', 'n')
@@ -27,7 +27,7 @@ end
 
 local function answer(grant, number, remaining)
   local left = fence and text(fresh - now) or ''
-  return {grant, number, text(remaining), fence or '', left, data or '', kind or '', why or ''}
+  return {grant, number, text(remaining), fence or '', left, data or '', kind or '', why or '', text(now)}
 end
 
 if fence then

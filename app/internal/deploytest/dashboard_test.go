@@ -19,6 +19,7 @@ const dashboardFile = root + "deploy/grafana/weir.json"
 // notShown are metrics that the dashboard has no use for.
 var notShown = map[string]string{
 	"weir_guard_calls_total":                  "the sum of the kinds that are shown, and of loads",
+	"weir_guard_evictions_total":              "a full memory is normal; the entries are shown",
 	"weir_http_missed_total":                  "the rest of the requests that are shown",
 	"weir_http_unanswered_total":              "the failures of calls are shown, which it follows from",
 	"weir_http_left_midway_total":             "says more of clients than of the service",

@@ -90,7 +90,7 @@ func page() (string, error) {
 		return "", err
 	}
 	g, err := weir.New(func(_ context.Context, k string) (string, error) { return k, nil }, weir.Options{
-		Name: "prices", TTL: time.Minute, Limiter: calls, Fleet: weir.Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{})},
+		Name: "prices", TTL: time.Minute, Limiter: calls, Fleet: weir.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}},
 	})
 	if err != nil {
 		return "", err

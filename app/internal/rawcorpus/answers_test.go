@@ -1,6 +1,7 @@
 package rawcorpus
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -39,7 +40,7 @@ func reset(c net.Conn) {
 // and tells what went wrong.
 func (s *stand) answered(t *testing.T, r row, how string) string {
 	t.Helper()
-	s.gateway.Cache().Clear()
+	s.gateway.Cache().InvalidateAll(context.Background())
 	ask := r.get("ask")
 	if ask == "" {
 		ask = "GET /a"

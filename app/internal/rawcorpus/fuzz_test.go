@@ -2,6 +2,7 @@ package rawcorpus
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ func FuzzRawRequests(f *testing.F) {
 		}()
 		_, _ = io.Copy(io.Discard, c) // what it says is the corpus's concern
 		c.Close()
-		settle(t, w)
+		waitIdle(t, w)
 		seen, faults := o.take()
 		if len(faults) > 0 {
 			t.Fatalf("the origin cannot read %q, after %q", faults, bytes)
@@ -66,8 +67,8 @@ func FuzzRawRequests(f *testing.F) {
 // lineEnd is the end of what may be read as a request line.
 var lineEnd = regexp.MustCompile(`( HTTP/1\.[0-9]\r?\n)`)
 
-// settle waits until no call is on its way to the origin.
-func settle(t *testing.T, w *weir) {
+// waitIdle waits until no call is on its way to the origin.
+func waitIdle(t *testing.T, w *weir) {
 	t.Helper()
 	late := time.After(patience)
 	for w.gateway.Stats().Upstreams["o"].Limit.InUse > 0 {
@@ -137,7 +138,7 @@ func FuzzRawAnswers(f *testing.F) {
 	o := newOrigin(f, scripted)
 	w := start(f, configurations["caching"], "{name: o, servers: ['http://"+o.Addr().String()+"']}")
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		w.gateway.Cache().Clear()
+		w.gateway.Cache().InvalidateAll(context.Background())
 		s := &stand{weir: w, origin: o}
 		o.mu.Lock()
 		o.script = map[string]response{"GET /a": {string(bytes), "whole", true, false}}

@@ -1,6 +1,7 @@
 package rawcorpus
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func (s *stand) framed(t *testing.T, r row) (fault string) {
 			s.origin.take()
 		}
 	}()
-	s.gateway.Cache().Clear()
+	s.gateway.Cache().InvalidateAll(context.Background())
 	if target := r.get("warm"); target != "" {
 		if fault := s.get(t, target, true); fault != "" {
 			return "warming up: " + fault

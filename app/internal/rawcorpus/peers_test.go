@@ -99,7 +99,8 @@ func peer(t *testing.T, address string, r row) string {
 	if want[0] == "none" {
 		want = nil
 	}
-	c := listen(conn, func(i int) bool { return headed(want, i) })
+	of := want // the listener reads on while want grows
+	c := listen(conn, func(i int) bool { return headed(of, i) })
 	defer c.Close()
 	if r.has("end") {
 		c.send(raw(t, r.get("send")), "whole")

@@ -1,6 +1,7 @@
 package rawcorpus
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -121,7 +122,7 @@ func scripted(o *origin, c *originConn, m message) bool {
 // request runs a row one way, and tells what went wrong.
 func (s *stand) request(t *testing.T, r row, w way) string {
 	t.Helper()
-	s.gateway.Cache().Clear()
+	s.gateway.Cache().InvalidateAll(context.Background())
 	if target := r.get("warm"); target != "" {
 		if fault := s.get(t, target, w.secure); fault != "" {
 			return "warming up: " + fault

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // lineBuffers are of *[]byte, so that a line costs no allocation.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/proxy/access"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 	"github.com/weir-go/weir/weirhttp"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -126,9 +126,28 @@ func connection(r *http.Request) string {
 
 // target leaves the query out if it must not be logged, and the user of a URL always.
 func (l *Log) target(t string) string {
-	t = plain.WithoutUser(plain.Target(t))
+	t = plain.WithoutUser(withoutUser(t))
 	if l.o.NoQuery {
 		t, _, _ = strings.Cut(t, "?")
 	}
 	return t
+}
+
+// withoutUser returns the target of a request without the user and password of an
+// absolute form, or of the authority form of CONNECT.
+func withoutUser(t string) string {
+	if strings.HasPrefix(t, "/") || !strings.Contains(t, "@") {
+		return t
+	}
+	scheme, rest, absolute := strings.Cut(t, "://")
+	if !absolute {
+		scheme, rest = "", t
+	} else {
+		scheme += "://"
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	return scheme + plain.Authority(rest[:end]) + rest[end:]
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/app/jobsctl"
 	"github.com/weir-go/weir/console"
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -133,7 +133,7 @@ GET  /readyz             it wants traffic: 503 while it starts, drains or refuse
 GET  /stats              counters, as JSON
 GET  /explain?url=URL    what would become of a request, and why; &method=
 POST /explain            the same, {"method": "GET", "url": "…", "headers": {"Accept": "…"}}
-POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "soft": true marks stale
+POST /purge              {"url": "…"}, {"tags": ["…"]} or {"all": true}; "expire": true makes stale
 GET  /jobs               jobs, those that changed last first; ?queue=, state=, id=, limit=
 GET  /jobs/queues        how many jobs each queue has that are not over
 GET  /jobs/QUEUE/ID      how a job stands; DELETE forgets it

@@ -219,7 +219,7 @@ func TestH12_PurgeOrders(t *testing.T) {
 		want string
 	}{
 		{`{"url": "http://shop.example/a?b=c"}`, 200, `"responses": 0`},
-		{`{"url": "https://shop.example", "soft": true}`, 200, `"soft": true`},
+		{`{"url": "https://shop.example", "expire": true}`, 200, `"expire": true`},
 		{`{"tags": ["a", "b"]}`, 200, `"tags": 2`},
 		{`{"all": true}`, 200, `"responses": 0`},
 		{`{}`, 400, `want one of`},
@@ -232,12 +232,12 @@ func TestH12_PurgeOrders(t *testing.T) {
 		{`{"url": ["http://a/"]}`, 400, `a string`},
 		{`{"all": "yes"}`, 400, `true or false`},
 		{`[]`, 400, `an object`},
-		{`{"all": true, "soft": true}`, 400, `cannot be soft`},
+		{`{"all": true, "expire": true}`, 200, `"expire": true`},
 		{`{"url": "/a"}`, 400, `want http://host/path`},
 		{`{"url": "ftp://a/"}`, 400, `want http://host/path`},
 		{`{"url": "http://me:pw@a/"}`, 400, `names a user`},
 		{`{"url": "http://a/%zz"}`, 400, `url:`},
-		{`{"urls": "http://a/"}`, 400, `is no field; there are url, tags, all, soft`},
+		{`{"urls": "http://a/"}`, 400, `is no field; there are url, tags, all, expire`},
 		{`{"all": true} {"all": true}`, 400, `more than one value`},
 		{`all`, 400, `the body`},
 		{``, 400, `the body`},
@@ -291,7 +291,7 @@ func TestExplain(t *testing.T) {
 // Whatever is posted, the answer is JSON, and no panic.
 func FuzzOrders(f *testing.F) {
 	f.Add(`{"url": "http://a/"}`)
-	f.Add(`{"tags": ["a"], "soft": true}`)
+	f.Add(`{"tags": ["a"], "expire": true}`)
 	f.Add(`{"url": "https://[::1]:x", "headers": {"a": ["b"]}}`)
 	c, err := weirhttp.NewCache(1 << 20)
 	if err != nil {
@@ -311,7 +311,7 @@ func FuzzOrders(f *testing.F) {
 func TestH12_PurgeTellsWhetherItReachedTheFleet(t *testing.T) {
 	engine := fleettest.NewFaults(fleet.NewMemory(fleet.MemoryOptions{}))
 	f := newFake(t)
-	if err := f.cache.JoinFleet(weirhttp.FleetOptions{Tier: fleet.WithBreaker(engine, fleet.BreakerOptions{})}); err != nil {
+	if err := f.cache.JoinFleet(weirhttp.FleetOptions{Config: fleet.Config{Tier: fleet.WithBreaker(engine, fleet.BreakerOptions{})}}); err != nil {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer

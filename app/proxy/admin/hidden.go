@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir/app/jobsctl"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 // query finds what follows the path of a URL, up to its end in a sentence. What

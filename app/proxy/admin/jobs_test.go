@@ -24,13 +24,13 @@ import (
 // one that is done, by these keys.
 func newStore(t testing.TB) (*jobs.Store, map[string]string) {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.Process})
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	check(t, err)
 	t.Cleanup(func() { server.Close() })
 	nc, err := server.Connect()
 	check(t, err)
 	t.Cleanup(nc.Close)
-	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Process})
+	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityProcess})
 	check(t, err)
 	t.Cleanup(func() { store.Close() })
 
@@ -157,7 +157,7 @@ func TestJobsOrders(t *testing.T) {
 		{get(nobody), 404, `"reason": "not_found"`, ""},
 		{post(failed+"/retry", ""), 200, `"did": "queued again"`, "job queued again"},
 		{post(failed+"/retry", ""), 409, `"reason": "conflict"`, ""},
-		{post(queued+"/cancel", ""), 200, `"did": "cancelled"`, "job cancelled"},
+		{post(queued+"/cancel", ""), 200, `"did": "canceled"`, "job canceled"},
 		{del(queued), 200, `"did": "dropped"`, "job dropped"},
 		{get(queued), 404, `"reason": "not_found"`, ""},
 		{post(done, ""), 405, "", ""},
@@ -173,7 +173,7 @@ func TestJobsOrders(t *testing.T) {
 			t.Errorf("%s %s logged %q; want %q", tt.c.method, tt.c.target, log, tt.log)
 		}
 	}
-	if s, err := store.Status(t.Context(), "mail", ids["failed"]); err != nil || s.State != jobs.Queued {
+	if s, err := store.Status(t.Context(), "mail", ids["failed"]); err != nil || s.State != jobs.StateQueued {
 		t.Errorf("the job that was retried is %s, %v; want it queued", s.State, err)
 	}
 }
@@ -211,7 +211,7 @@ func TestJobsOfAProxyThatKeepsNone(t *testing.T) {
 	}
 }
 
-// Jobs are behind the same doors as the rest.
+// Jobs are behind the same access checks as the rest.
 func TestH20_JobsAreGuarded(t *testing.T) {
 	store, ids := newStore(t)
 	path := "/jobs/mail/" + ids["failed"]
@@ -231,7 +231,7 @@ func TestH20_JobsAreGuarded(t *testing.T) {
 			t.Errorf("%s %s from another site's page: %d; want 403", c.method, c.target, got.Code)
 		}
 	}
-	if s, err := store.Status(t.Context(), "mail", ids["failed"]); err != nil || s.State != jobs.Failed {
+	if s, err := store.Status(t.Context(), "mail", ids["failed"]); err != nil || s.State != jobs.StateFailed {
 		t.Errorf("after that the job is %s, %v; want it failed still", s.State, err)
 	}
 }
@@ -278,13 +278,13 @@ func FuzzJobs(f *testing.F) {
 // command line are.
 func TestC4_JobsWithoutKeys(t *testing.T) {
 	const secret = "sesame8472"
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.Process})
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	check(t, err)
 	defer server.Close()
 	nc, err := server.Connect()
 	check(t, err)
 	defer nc.Close()
-	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.Process})
+	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityProcess})
 	check(t, err)
 	defer store.Close()
 	q, err := jobs.NewQueue[string, string](t.Context(), store, "mail", jobs.QueueOptions{MaxAttempts: 2, RetryInitial: time.Millisecond})

@@ -20,10 +20,10 @@ const maxOrder = 1 << 20
 
 // A purgeOrder is the body of POST /purge. One of URL, Tags and All.
 type purgeOrder struct {
-	URL  string   `json:"url"`
-	Tags []string `json:"tags"`
-	All  bool     `json:"all"`
-	Soft bool     `json:"soft"`
+	URL    string   `json:"url"`
+	Tags   []string `json:"tags"`
+	All    bool     `json:"all"`
+	Expire bool     `json:"expire"` // make them stale instead of removing them
 }
 
 // check says what is wrong with the order.
@@ -37,9 +37,6 @@ func (o purgeOrder) check() error {
 	if n != 1 {
 		return errors.New(`want one of "url", "tags" and "all"`)
 	}
-	if o.All && o.Soft {
-		return errors.New(`"all" cannot be soft`)
-	}
 	for _, tag := range o.Tags {
 		if tag == "" {
 			return errors.New("a tag is empty")
@@ -48,7 +45,7 @@ func (o purgeOrder) check() error {
 	return nil
 }
 
-// purge removes responses, or marks them stale.
+// purge removes responses, or makes them stale.
 func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	var o purgeOrder
 	if !read(w, r, &o) {
@@ -58,11 +55,15 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	result := map[string]any{"soft": o.Soft}
+	result := map[string]any{"expire": o.Expire}
 	cache := s.gateway.Cache()
 	var purged error
 	// Who has sent this and left wants it done all the same.
 	ctx := context.WithoutCancel(r.Context())
+	url, tags, all := cache.Invalidate, cache.InvalidateTags, cache.InvalidateAll
+	if o.Expire {
+		url, tags, all = cache.Expire, cache.ExpireTags, cache.ExpireAll
+	}
 	switch {
 	case o.URL != "":
 		u, err := absolute(o.URL)
@@ -70,13 +71,13 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 			fail(w, http.StatusBadRequest, "%v", err)
 			return
 		}
-		result["responses"], purged = cache.PurgeFleet(ctx, u.Scheme, u.Host, u.RequestURI(), o.Soft)
+		result["responses"], purged = url(ctx, u.Scheme, u.Host, u.RequestURI())
 	case o.All:
 		result["responses"] = cache.Stats().Responses
-		purged = cache.ClearFleet(ctx)
+		purged = all(ctx)
 	default:
 		// The cache finds the responses of a tag when they are next asked for.
-		purged = cache.PurgeTagsFleet(ctx, o.Soft, o.Tags...)
+		purged = tags(ctx, o.Tags...)
 		result["tags"] = len(o.Tags)
 	}
 	status := http.StatusOK
@@ -87,7 +88,7 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 		status, result["fleet"], result["error"] = http.StatusServiceUnavailable, "not reached", purged.Error()
 		s.o.Logger.Warn("a purge has not reached the fleet", "error", purged)
 	}
-	s.o.Logger.Info("purged", "client", r.RemoteAddr, "url", o.URL, "tags", o.Tags, "all", o.All, "soft", o.Soft)
+	s.o.Logger.Info("purged", "client", r.RemoteAddr, "url", o.URL, "tags", o.Tags, "all", o.All, "expire", o.Expire)
 	write(w, status, result)
 }
 

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/app/proxy/admin"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 	"github.com/weir-go/weir/weirhttp"
 )
 

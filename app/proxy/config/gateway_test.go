@@ -44,6 +44,10 @@ func paths(t reflect.Type, prefix string) []string {
 		if ft.Kind() == reflect.Pointer {
 			ft = ft.Elem()
 		}
+		if f.Anonymous {
+			out = append(out, paths(ft, prefix)...)
+			continue
+		}
 		ours := strings.HasPrefix(ft.PkgPath(), "github.com/weir-go/weir/") && ft != reflect.TypeFor[weirhttp.Cache]()
 		if f.Name == "Cache" && ft != reflect.TypeFor[weirhttp.Cache]() || ft.Kind() == reflect.Struct && ours {
 			out = append(out, paths(ft, prefix+f.Name+".")...)
@@ -105,7 +109,7 @@ routes:
 		{"NoReceipt", r.NoReceipt, true},
 		{"NoStore", r.NoStore, true},
 		{"MaxBody", r.MaxBody, int64(1 << 20)},
-		{"Rate", *r.Rate, weirhttp.DoorOptions{Rate: 5, Per: time.Minute, Burst: 5, Keys: 10}},
+		{"Rate", *r.Rate, weirhttp.ClientLimiterOptions{Rate: 5, Per: time.Minute, Burst: 5, Keys: 10}},
 		{"RateBy", r.RateBy, "header:X-Key"},
 		{"Cache.TTL", r.Cache.TTL, time.Minute},
 		{"Cache.StaleIfError", r.Cache.StaleIfError, 2 * time.Minute},

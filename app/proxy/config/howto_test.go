@@ -103,7 +103,7 @@ func TestJobsAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(a.NATS) != 3 || a.Username != "weir" || a.Password == "" || a.TLS == nil || a.Durability != jobs.Majority || a.Replicas != 3 ||
+	if len(a.NATS) != 3 || a.Username != "weir" || a.Password == "" || a.TLS == nil || a.Durability != jobs.DurabilityMajority || a.Replicas != 3 ||
 		len(a.Routes) != 1 || a.Routes["report"].MaxResult != 4<<20 {
 		t.Errorf("JobsAccess = %+v", a)
 	}

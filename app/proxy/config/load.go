@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-go/weir/gateway"
-	"github.com/weir-go/weir/internal/bounded"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // Load reads a configuration and fills in the defaults. Its error is [Faults]

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/app/proxy/config"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // faultsOf loads a text that is wrong.

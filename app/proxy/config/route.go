@@ -11,7 +11,7 @@ type Route struct {
 
 	Cache   Cache `yaml:"cache" help:"What is stored, beside what the origin says."`
 	Share   bool  `yaml:"coalesce" default:"true" gw:"!NoCoalescing" help:"Lets requests wait for a call that is under way, where its answer is proved to be theirs too."`
-	Finish  bool  `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left run to its end and be stored, instead of cancelling it."`
+	Finish  bool  `yaml:"finish_abandoned" default:"false" gw:"FinishAbandoned" help:"Lets a call whose last client has left run to its end and be stored, instead of canceling it."`
 	Fleet   bool  `yaml:"fleet" default:"true" gw:"!NoFleet" help:"false leaves the route out of the fleet: its answers and its clients' rates are each proxy's own."`
 	HotKeys int   `yaml:"hot_keys" default:"100" min:"0" max:"1000" gw:"HotKeys" help:"How many of its busiest URLs are known to the console, by traffic and by load time. 0 is none."`
 	Observe bool  `yaml:"observe" default:"false" gw:"Observe" help:"Nothing is shared, stored or refused on this route; what would have been is counted."`
@@ -56,7 +56,7 @@ type Cache struct {
 	Targeted     []string `yaml:"targeted" default:"CDN-Cache-Control" form:"field" gw:"Cache.Targeted" help:"Response fields (RFC 9213) that are obeyed before Cache-Control; the first that is there and valid wins."`
 	Overrides    []string `yaml:"override_headers,omitempty" form:"field" gw:"Cache.Overrides" help:"Request fields by which frameworks take another URL, host or method than those of the request. A GET or HEAD with one is forwarded, and neither stored, shared, nor answered from the store, unless the field is in vary or ignore_headers. Without this setting they are X-Original-URL, X-Rewrite-URL, X-HTTP-Method-Override, X-Method-Override, X-Host and their like, see weirhttp.DefaultOverrides; [] is none."`
 	MaxObject    Size     `yaml:"max_object" default:"8MiB" min:"1KiB" max:"1TiB" gw:"MaxObject" help:"Up to which size a body is stored, and kept from its first byte for those who join. At most half of cache.memory, which is also the default of a small cache."`
-	RefreshAhead float64  `yaml:"refresh_ahead" default:"0" min:"0" max:"0.9" gw:"RefreshAhead" help:"Share of the freshness, counted from its end, in which a hit on a hot answer refreshes it in the background. 0 is off."`
+	RefreshAhead float64  `yaml:"refresh_ahead" default:"0" min:"0" max:"0.5" gw:"RefreshAhead" help:"Share of the freshness, counted from its end, in which a hit on a hot answer refreshes it in the background. 0 is off."`
 }
 
 // Rate is how often each client may ask.

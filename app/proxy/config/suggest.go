@@ -126,7 +126,7 @@ func unknownField(name string, fields []*field) *mistake {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
-		if plainName(f.name) == plainName(name) {
+		if plainName(f.name) == plainName(name) || f.was != "" && f.was == name {
 			return &mistake{"unknown field", f.name}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/bounded"
+	"github.com/weir-go/weir/jobs/bounded"
 )
 
 // maxPEM bounds a file with a certificate or a key.

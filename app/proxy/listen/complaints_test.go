@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/listen"
-	"github.com/weir-go/weir/internal/plain/plaintest"
+	"github.com/weir-go/weir/plain/plaintest"
 )
 
 // Messages of net/http are in the log escaped, in part if they are long, and without

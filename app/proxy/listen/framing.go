@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/internal/httpwire"
+	"github.com/weir-go/weir/gateway/httpwire"
 )
 
 const (

@@ -191,7 +191,7 @@ func TestH18_FaultBehindARequestLeavesItAlone(t *testing.T) {
 				return
 			}
 			if b, _ := io.ReadAll(r.Body); string(b) != "<nil>" {
-				t.Errorf("%q behind a request: it was cancelled: %s", behind, b)
+				t.Errorf("%q behind a request: it was canceled: %s", behind, b)
 			}
 			c.Close()
 		})

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // connKey is the context key of a request's *progressConn.
@@ -64,7 +64,7 @@ func pace(next http.Handler, body, write time.Duration) http.Handler {
 // with a reset (H5).
 func breakOff(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*progressConn); ok {
-		exchange.Reset(c)
+		weirhttp.Reset(c)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/internal/plain"
+	"github.com/weir-go/weir/plain"
 )
 
 // The defaults of Limits.

@@ -21,8 +21,8 @@ import (
 
 	"github.com/weir-go/weir/adapter/weirprom"
 	"github.com/weir-go/weir/app/proxy/listen"
-	"github.com/weir-go/weir/internal/plain"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/plain"
 )
 
 const (

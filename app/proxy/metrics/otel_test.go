@@ -28,6 +28,7 @@ import (
 var told = map[string]string{
 	"weir_guard_load_failures_total":     "weir.failures",
 	"weir_guard_load_timeouts_total":     "weir.timeouts",
+	"weir_guard_evictions_total":         "weir.evictions",
 	"weir_guard_refreshes_skipped_total": "weir.skipped",
 	"weir_guard_loads_running":           "weir.running",
 	"weir_guard_refreshes_running":       "weir.refreshing",
@@ -99,7 +100,7 @@ func collected(t *testing.T) map[string]bool {
 	}
 	slow := func(context.Context, string) (string, error) { return "x", nil }
 	g, err := weir.New(slow, weir.Options{Name: "prices", TTL: time.Minute, Observer: tel.Guards(), Limiter: adaptive,
-		Fleet: weir.Fleet{Tier: fleet.NewMemory(fleet.MemoryOptions{})}})
+		Fleet: weir.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func New(o Options) *Source {
 	if s.o.Process == nil {
 		s.o.Process = func() console.Process { return console.Process{} }
 	}
-	s.entries.count = func() inspect.Entries { return o.Gateway.Cache().Entries() }
+	s.entries.count = func() inspect.Entries { return o.Gateway.Cache().CountEntries() }
 	s.limits.Store(&map[string]string{})
 	return s
 }
@@ -143,7 +143,7 @@ func flights(h *weirhttp.Handler, st weirhttp.Stats) []inspect.Flight {
 	if h == nil || st.Flights == 0 {
 		return nil
 	}
-	return h.Flights(mostFlights)
+	return h.ActiveFlights(mostFlights)
 }
 
 // unit is a route as a unit. What the gateway does not count is zero.
@@ -153,7 +153,7 @@ func (s *Source) unit(name string, all gateway.Stats, flights []inspect.Flight) 
 	u := console.Unit{
 		Name: name, Kind: "route", Requests: st.Requests,
 		Avoided:      console.Avoided{Hits: st.Hits - fleet, Stale: st.Stale, Joined: st.Joined, Validated: st.Validated, Fleet: fleet},
-		Refused:      console.Refused{Limit: st.Refused, Door: st.Door},
+		Refused:      console.Refused{Limit: st.Refused, Client: st.RefusedClient},
 		Calls:        st.Calls,
 		Refreshes:    st.Refreshes,
 		Failed:       st.Failed + st.Broken + st.ServerErrors, // each call is in one of them

@@ -83,7 +83,7 @@ func TestC5_SnapshotIsTheStats(t *testing.T) {
 	if want := (console.Unit{
 		Name: "b", Kind: "route", Limit: "shop", Requests: route.Requests,
 		Avoided: console.Avoided{Hits: route.Hits - route.Fleet + route.FleetStale, Stale: route.Stale, Joined: route.Joined, Validated: route.Validated, Fleet: route.Fleet - route.FleetStale},
-		Refused: console.Refused{Limit: route.Refused, Door: route.Door},
+		Refused: console.Refused{Limit: route.Refused, Client: route.RefusedClient},
 		Calls:   route.Calls, Refreshes: route.Refreshes, Failed: route.Failed + route.Broken + route.ServerErrors, Abandoned: route.Abandoned,
 		StaleOnError: route.StaleOnError, Running: route.InFlight, Waiting: route.Waiting, RequestTime: took.Requests,
 	}); !reflect.DeepEqual(got.Units[1], want) {

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/checkout"
+	"github.com/weir-go/weir/internal/host"
 )
 
 // peers are the modules whose versions belong to a result.
@@ -37,9 +36,9 @@ func header(ctx context.Context) (string, error) {
 	lines := []string{
 		"date: " + time.Now().UTC().Format(time.DateOnly),
 		"commit: " + checkout.Commit(ctx, "bench/results"),
-		"cpu: " + cpuModel(),
+		"cpu: " + host.CPU(),
 		fmt.Sprintf("cores: %d", runtime.NumCPU()),
-		"kernel: " + kernel(),
+		"kernel: " + strings.TrimSpace(runtime.GOOS+" "+host.Kernel()),
 		"go: " + strings.TrimSpace(version),
 	}
 	modules, err := output(ctx, "go", "list", "-deps", "-test", "-f", "{{with .Module}}{{.Path}}: {{.Version}}{{end}}", benchPackage)
@@ -81,28 +80,4 @@ func (m machine) markdown() string {
 	}
 	return fmt.Sprintf("Machine: %s, %s cores, %s, %s. Commit %s, %s.\nPeers: %s.\n",
 		m["cpu"], m["cores"], m["kernel"], m["go"], m["commit"], m["date"], strings.Join(versions, ", "))
-}
-
-// kernel is the operating system and, where that is known, its release.
-func kernel() string {
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return runtime.GOOS
-	}
-	return runtime.GOOS + " " + strings.TrimSpace(string(release))
-}
-
-// cpuModel is the processor's name as Linux gives it, or its architecture.
-func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if key, value, _ := strings.Cut(s.Text(), ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
 }

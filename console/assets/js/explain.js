@@ -91,7 +91,7 @@ export class Explain {
         { name: 'status', head: 'Status', cell: (s) => String(s.status) },
         { name: 'state', head: 'State', draw: (td, s) => swap(td, 'made', () => h('span.badges', null,
           s.selected ? h('span.badge', { 'data-level': 'good' }, 'for this request') : null,
-          s.purged ? h('span.badge', { 'data-level': 'warn' }, 'purged softly') : null,
+          s.purged ? h('span.badge', { 'data-level': 'warn' }, 'expired') : null,
           h('span.badge', { 'data-level': 'plain' }, String(s.ttl).startsWith('-') ? 'stale' : 'fresh'))) },
         { name: 'bytes', head: 'Body', num: true, cell: (s) => bytes(s.bytes) },
         { name: 'age', head: 'Age', num: true, cell: (s) => s.age },

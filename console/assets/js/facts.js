@@ -99,7 +99,7 @@ export class Counts {
       ['Abandoned', count(u.abandoned), 'nobody waited', 'abandoned'],
       ['Stale on error', count(u.stale_on_error), '', 'stale_on_error'],
       ['Refused by limits', count(u.refused.limit), of(u.refused.limit, u.requests), 'refused_limit'],
-      ['Refused at the door', count(u.refused.door), of(u.refused.door, u.requests), 'refused_door'],
+      ['Refused by client', count(u.refused.client), of(u.refused.client, u.requests), 'refused_client'],
       ['Refused as stuck', count(u.refused.stuck), of(u.refused.stuck, u.requests), 'refused_stuck'],
       ...this.now(u),
       ...[['A request', u.request_time], ['A wait', u.wait_time], ['A call of the source', u.call_time]]
@@ -112,7 +112,7 @@ export class Counts {
       ['Running now', count(u.running), u.refreshing ? `${count(u.refreshing)} refreshing` : '', 'running'],
       ['Waiting now', count(u.waiting), '', 'waiting'],
       ['Stuck now', count(u.stuck), '', 'stuck'],
-      ...(u.kind === 'guard' ? [['Entries now', count(u.entries), '', 'entries']] : []),
+      ...(u.kind === 'guard' ? [['Entries now', count(u.entries), '', 'entries'], ['Evicted', count(u.evicted), '', 'evicted']] : []),
     ];
   }
 }

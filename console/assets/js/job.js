@@ -5,8 +5,8 @@ import { poll } from './poll.js';
 import { ask, part } from './api.js';
 import { instant, age, between, duration, count } from './format.js';
 
-const levels = { queued: 'plain', running: 'good', retrying: 'warn', done: 'good', failed: 'bad', dead: 'bad', cancelled: 'plain' };
-const can = { retry: ['failed', 'dead', 'cancelled'], cancel: ['queued', 'running', 'retrying'] };
+const levels = { queued: 'plain', running: 'good', retrying: 'warn', done: 'good', failed: 'bad', dead: 'bad', canceled: 'plain' };
+const can = { retry: ['failed', 'dead', 'canceled'], cancel: ['queued', 'running', 'retrying'] };
 
 export const stateBadge = (td, state) => swap(td, state, () => h('span.badge', { 'data-level': levels[state] || 'plain' }, state));
 
@@ -99,10 +99,10 @@ export class Job {
     this.draw();
     try {
       const done = await ask(this.path(verb), { method: 'POST' });
-      this.said(`Job ${j.id} of ${j.queue} was ${done.did || (verb === 'retry' ? 'queued again' : 'cancelled')}.`, 'good');
+      this.said(`Job ${j.id} of ${j.queue} was ${done.did || (verb === 'retry' ? 'queued again' : 'canceled')}.`, 'good');
     } catch (err) {
       const not = err.status === 0 ? 'Nobody knows whether it was' : 'It was not';
-      this.said(`${not} ${verb === 'retry' ? 'queued again' : 'cancelled'}, job ${j.id} of ${j.queue}: ${err.message}`, 'bad');
+      this.said(`${not} ${verb === 'retry' ? 'queued again' : 'canceled'}, job ${j.id} of ${j.queue}: ${err.message}`, 'bad');
     }
     this.busy = '';
     if (this.poll) this.poll.now();

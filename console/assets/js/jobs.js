@@ -8,7 +8,7 @@ import { ask, part } from './api.js';
 import { count, age, between, nanos, none, words, many } from './format.js';
 
 const pause = 4000;
-const states = ['queued', 'running', 'retrying', 'done', 'failed', 'dead', 'cancelled'];
+const states = ['queued', 'running', 'retrying', 'done', 'failed', 'dead', 'canceled'];
 const most = 100;
 
 export class Jobs {

@@ -14,7 +14,7 @@ export class Numbers {
     this.tiles = {
       requests: new Tile('Requests', 'joined', { says: 'asked of weir; the mean of the last 10 seconds' }),
       calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; the mean of the last 10 seconds' }),
-      refused: new Tile('Refused', 'refused', { says: 'turned away by a limit, at the door, or because calls are stuck' }),
+      refused: new Tile('Refused', 'refused', { says: 'turned away by a limit, by the client limiter, or because calls are stuck' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source; timeouts and panics too' }),
       times: new Tile('p50 / p99', 'p99', { pair: true }),
     };
@@ -53,14 +53,14 @@ function inWords(r) {
   return each === '1' ? 'About one call for each request, now.' : `One call for ${each} requests, now.`;
 }
 
-export const refusals = (refused) => refused.limit + refused.door + refused.stuck;
-const names = { limit: 'by limits', door: 'at the door', stuck: 'as stuck' };
+export const refusals = (refused) => refused.limit + refused.client + refused.stuck;
+const names = { limit: 'by limits', client: "by clients' rates", stuck: 'as stuck' };
 
 // What kinds the refusals of the last seconds were of.
 function reasons(store, units) {
   const { snapshot, seconds } = store.before();
   const sum = (s) => {
-    const out = { limit: 0, door: 0, stuck: 0 };
+    const out = { limit: 0, client: 0, stuck: 0 };
     for (const u of units(s)) for (const k of Object.keys(out)) out[k] += u.refused[k];
     return out;
   };

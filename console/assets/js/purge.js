@@ -24,15 +24,15 @@ export class Purge {
     this.url = h('input', { id: 'purge-url', type: 'url', spellcheck: 'false', autocomplete: 'off', placeholder: 'https://shop.example/p/42' });
     this.tags = h('textarea.short', { id: 'purge-tags', spellcheck: 'false', autocomplete: 'off', placeholder: 'product-42' });
     this.unit = h('select', { id: 'purge-unit' });
-    this.soft = h('input', { type: 'checkbox', id: 'soft' });
+    this.expire = h('input', { type: 'checkbox', id: 'expire' });
     this.byURL = field('URL', this.url, 'As clients ask for it, with its query. All variants of it are forgotten.');
     this.byTags = field('Tags, one a line', this.tags, 'Whatever has one of them is forgotten.');
-    this.softly = h('div.field', null, h('div.choices', null, h('label', null, this.soft, 'Softly')), h('p.hint', null, 'It is marked stale, not removed: it is used only if the source fails.'));
+    this.expiry = h('div.field', null, h('div.choices', null, h('label', null, this.expire, 'Expire only')), h('p.hint', null, 'Responses become stale instead of being removed: they are used only if the source fails.'));
     this.button = h('button.danger', { type: 'submit' }, 'Purge…');
     this.choice = h('div.choices', null, this.routes ? radio('url', 'One URL', true) : null, radio('tags', 'By tags', !this.routes), radio('all', 'Everything'));
     this.node = h('form.form', { onsubmit: (e) => { e.preventDefault(); this.ask(); } },
       this.routes ? null : field('Guard', this.unit, 'Which one is to forget.'),
-      h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.softly : null, h('div.actions', null, this.button));
+      h('fieldset', null, h('legend', null, 'What'), this.choice), this.byURL, this.byTags, this.routes ? this.expiry : null, h('div.actions', null, this.button));
     this.show();
     return this.node;
   }
@@ -45,7 +45,6 @@ export class Purge {
     const what = this.what();
     attr(this.byURL, 'hidden', what !== 'url');
     attr(this.byTags, 'hidden', what !== 'tags');
-    attr(this.softly, 'hidden', what === 'all');
     this.url.required = what === 'url';
     this.tags.required = what === 'tags';
   }
@@ -56,7 +55,7 @@ export class Purge {
     if (what === 'url') o.url = this.url.value.trim();
     if (what === 'tags') o.tags = [...new Set(this.tags.value.split('\n').map((t) => t.trim()).filter(Boolean))];
     if (what === 'all') o.all = true;
-    if (this.routes && what !== 'all' && this.soft.checked) o.soft = true;
+    if (this.routes && this.expire.checked) o.expire = true;
     return o;
   }
 
@@ -97,21 +96,21 @@ export class Purge {
 // What the dialog asks. store tells how much there is.
 function question(o, store, routes) {
   const fleet = store.hello.features.fleet ? ', here and in all other instances of the fleet' : '';
-  const verb = o.soft ? 'marked stale' : 'forgotten';
-  const after = o.soft ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and nothing stale is left to serve if that fails.';
+  const verb = o.expire ? 'marked stale' : 'forgotten';
+  const after = o.expire ? 'It is used only if the source fails; the next request for it makes a call.' : 'The next request for it makes a call of the source, and nothing stale is left to serve if that fails.';
   const of = o.unit ? ` of ${o.unit}` : '';
   if (o.url) {
-    return { title: o.soft ? 'Mark this URL stale?' : 'Forget this URL?', action: o.soft ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
+    return { title: o.expire ? 'Mark this URL stale?' : 'Forget this URL?', action: o.expire ? 'Mark it stale' : 'Forget it', danger: true, lines: [`All stored variants of it will be ${verb}${fleet}.`, after], code: o.url };
   }
   if (o.tags) {
-    return { title: `${o.soft ? 'Mark stale' : 'Forget'} what has ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.soft ? 'Mark it stale' : 'Forget it', danger: true,
+    return { title: `${o.expire ? 'Mark stale' : 'Forget'} what has ${o.tags.length === 1 ? 'this tag' : 'one of these tags'}?`, action: o.expire ? 'Mark it stale' : 'Forget it', danger: true,
       lines: [`Every entry${of} that has ${o.tags.length === 1 ? 'this tag' : `one of ${many(o.tags.length, 'tag')}`} will be ${verb}${fleet}.`, after], code: o.tags.join('\n') };
   }
   const stores = store.snapshot.stores || [];
   const entries = routes ? stores.reduce((n, s) => n + s.entries, 0) : (store.unit(o.unit) || {}).entries || 0;
   const calls = routes ? 'all routes' : o.unit;
-  return { title: 'Forget everything?', action: 'Forget everything', danger: true, word: 'all', lines: [
-    `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be forgotten${fleet}.`,
+  return { title: o.expire ? 'Mark everything stale?' : 'Forget everything?', action: o.expire ? 'Mark everything stale' : 'Forget everything', danger: true, word: 'all', lines: [
+    `${entries ? `All ${many(entries, routes ? 'response' : 'entry', routes ? 'responses' : 'entries')}${of}` : `Everything${of}`} will be ${verb}${fleet}.`,
     `From then on each request of ${calls} makes a call of the source or waits for one, until the memory is full again. Calls are still limited and shared; some requests may be refused.`] };
 }
 
@@ -123,7 +122,7 @@ function failed(err) {
 
 // What has been done.
 function done(o, r) {
-  const verb = o.soft ? 'marked stale' : 'forgotten';
+  const verb = o.expire ? 'marked stale' : 'forgotten';
   const of = o.unit ? ` of ${o.unit}` : '';
   const fleet = r && r.fleet === 'purged' ? ' The fleet was told.' : '';
   if (o.tags) return `What has ${o.tags.length === 1 ? `the tag ${o.tags[0]}` : `one of the tags ${words(o.tags, 'or')}`}${of} is ${verb}.${fleet}`;

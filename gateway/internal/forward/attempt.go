@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
 // errNotAgain ends an HTTP/2 request that net/http was about to send again.
@@ -51,7 +51,7 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	}
 	ctx := r.Context()
 	if t.main.Protocols.HTTP2() || t.main.Protocols.UnencryptedHTTP2() {
-		// Cancelled on failure only: after an answer the context ends with r's.
+		// Canceled on failure only: after an answer the context ends with r's.
 		a.trace.WroteHeaders = func() { a.written.Store(true) }
 		ctx, a.cancel = context.WithCancelCause(ctx)
 	}
@@ -152,7 +152,7 @@ func (a *attempt) failed(err error) error {
 	return err
 }
 
-// blamed returns err as an *exchange.UpstreamError if it is the server's doing:
+// blamed returns err as an *fault.UpstreamError if it is the server's doing:
 // the connection failed under us, or what came back was no answer. An error of
 // the client's body, of our own making, or of ctx is none.
 func (a *attempt) blamed(ctx context.Context, err error) error {
@@ -161,7 +161,7 @@ func (a *attempt) blamed(ctx context.Context, err error) error {
 		return err
 	}
 	if c.down.Load() || c.streams && a.written.Load() || c.answering(a) {
-		return &exchange.UpstreamError{Err: err}
+		return &fault.UpstreamError{Err: err}
 	}
 	return err
 }

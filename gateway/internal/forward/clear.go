@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/internal/httpwire"
+	"github.com/weir-go/weir/gateway/httpwire"
 )
 
 // unclear returns what is wrong with r, "" for nothing. It is what net/http's

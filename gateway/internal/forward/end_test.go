@@ -14,8 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/forward"
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // resetConn has the kernel send a RST.
@@ -85,7 +86,7 @@ type sink struct {
 func (s *sink) Fail(err error)  { s.err = err }
 func (s *sink) CloseDelimited() { s.delimited = true }
 
-var _ exchange.Sink = (*sink)(nil)
+var _ weirhttp.Sink = (*sink)(nil)
 
 // at has f answer a request without a network.
 func at(f *forward.Forwarder, w http.ResponseWriter, r *http.Request) (panicked any) {
@@ -120,7 +121,7 @@ func TestH5_ASinkIsTold(t *testing.T) {
 	r.origin.Close()
 	s := &sink{ResponseRecorder: httptest.NewRecorder()}
 	at(r.f, s, httptest.NewRequest("GET", "/", nil))
-	if !errors.As(s.err, new(*exchange.UnreachableError)) {
+	if !errors.As(s.err, new(*fault.UnreachableError)) {
 		t.Errorf("Fail was told %v; want an UnreachableError", s.err)
 	}
 }
@@ -139,11 +140,11 @@ func TestH21_ProxyStatus(t *testing.T) {
 		{answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", code: 502, kind: "http_protocol_error"},
 		{answer: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", code: 502, kind: "http_response_header_section_size"},
 		{err: context.DeadlineExceeded, code: 504, kind: "http_response_timeout"},
-		{err: &exchange.UnreachableError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, code: 502, kind: "connection_refused"},
-		{err: &exchange.UnreachableError{Err: context.DeadlineExceeded}, code: 504, kind: "connection_timeout"},
-		{err: &exchange.UnreachableError{Err: &net.DNSError{}}, code: 502, kind: "dns_error"},
-		{err: &exchange.UnreachableError{Err: syscall.EHOSTUNREACH}, code: 502, kind: "destination_ip_unroutable"},
-		{err: &exchange.UnreachableError{Err: errors.New("x")}, code: 502, kind: "destination_unavailable"},
+		{err: &fault.UnreachableError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, code: 502, kind: "connection_refused"},
+		{err: &fault.UnreachableError{Err: context.DeadlineExceeded}, code: 504, kind: "connection_timeout"},
+		{err: &fault.UnreachableError{Err: &net.DNSError{}}, code: 502, kind: "dns_error"},
+		{err: &fault.UnreachableError{Err: syscall.EHOSTUNREACH}, code: 502, kind: "destination_ip_unroutable"},
+		{err: &fault.UnreachableError{Err: errors.New("x")}, code: 502, kind: "destination_unavailable"},
 	} {
 		r := newRig(t, func(c net.Conn, br *bufio.Reader) {
 			readHead(br)

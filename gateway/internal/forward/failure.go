@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A ProtocolError is an answer that HTTP does not allow.
@@ -36,7 +37,7 @@ func (x *relay) fail(err error) {
 		err = cause
 	}
 	if x.sink != nil {
-		x.sink.Fail(err)
+		x.sink.Fail(known(err))
 		return
 	}
 	code, kind := Failure(err)
@@ -48,6 +49,19 @@ func (x *relay) fail(err error) {
 	h.Set("Cache-Control", "no-store")
 	x.w.WriteHeader(code)
 	io.WriteString(x.w, text)
+}
+
+// known returns err with what the cache wants to know of it.
+func known(err error) error {
+	e := &weirhttp.ForwardError{Err: err, Unreachable: errors.As(err, new(*fault.UnreachableError))}
+	var other *fault.MismatchError
+	if errors.As(err, &other) {
+		e.ProxyStatus = other.ProxyStatus()
+	}
+	if e.Unreachable || e.ProxyStatus != "" {
+		return e
+	}
+	return err
 }
 
 // blame answers a client whose body could not be read.
@@ -67,11 +81,11 @@ func (x *relay) blame(err error) {
 // Failure returns the status to answer with when err was all that came of a
 // request, and its error type (RFC 9209, section 2.3).
 func Failure(err error) (code int, kind string) {
-	var other *exchange.MismatchError
+	var other *fault.MismatchError
 	if errors.As(err, &other) {
 		return http.StatusBadGateway, other.ProxyStatus()
 	}
-	var unreachable *exchange.UnreachableError
+	var unreachable *fault.UnreachableError
 	switch timeout := isTimeout(err); {
 	case errors.As(err, &unreachable):
 		if timeout {

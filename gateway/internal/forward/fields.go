@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/internal/cdnloop"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // hopByHop reports whether the field of this name, as net/http spells it, is

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/weirhttp"
 )
 
 // A Forwarder relays requests to servers. RoundTrip is required.
 //
-// It tells an exchange.Sink that there is no answer; a plain ResponseWriter gets
+// It tells a weirhttp.Sink that there is no answer; a plain ResponseWriter gets
 // a 502 or 504 with Proxy-Status (RFC 9209). What is the client's own fault, such
 // as a body that breaks off, is answered with 400, 408 or 413 in either case. An
 // answer that breaks off panics with http.ErrAbortHandler.
@@ -50,7 +50,7 @@ type Forwarder struct {
 
 var _ http.Handler = (*Forwarder)(nil)
 
-// Causes with which a request is cancelled.
+// Causes with which a request is canceled.
 var (
 	errStalled = errors.New("forward: nothing moved for too long")
 	errOver    = errors.New("forward: the request is over")
@@ -64,7 +64,7 @@ type relay struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     *http.ResponseController
-	sink   exchange.Sink // nil if w is none
+	sink   weirhttp.Sink // nil if w is none
 	cancel context.CancelCauseFunc
 	watch  watch
 	up     *upload // nil if there is no body
@@ -88,7 +88,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &relay{f: f, w: w, r: r, rc: http.NewResponseController(w)}
-	x.sink, _ = w.(exchange.Sink)
+	x.sink = weirhttp.SinkOf(w)
 	x.Context, x.cancel = context.WithCancelCause(r.Context())
 	defer x.cancel(errOver)
 	x.watch.start(f.IdleTimeout, x.stalled)
@@ -337,7 +337,7 @@ func (x *relay) abort() {
 	if x.sink != nil {
 		panic(http.ErrAbortHandler)
 	}
-	exchange.Break(x.w, x.r)
+	weirhttp.Break(x.w, x.r)
 }
 
 // finish sees to what is left of the client's body. The answer is on its way by

@@ -7,7 +7,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/weir-go/weir/internal/httpwire"
+	"github.com/weir-go/weir/gateway/httpwire"
 )
 
 // A framed is a connection of HTTP/1 to a server, above TLS. It reads the answers

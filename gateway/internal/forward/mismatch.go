@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
 // withoutTLS returns err, of a handshake, as a mismatch if the server answered
@@ -17,7 +17,7 @@ func withoutTLS(err error) error {
 	if !errors.As(err, &record) || record.Conn == nil {
 		return err
 	}
-	return &exchange.MismatchError{
+	return &fault.MismatchError{
 		Kind:    "tls_protocol_error",
 		Details: "TLS was spoken to a port without TLS",
 		Advice:  "write the server with http:// if it has no TLS",
@@ -25,7 +25,7 @@ func withoutTLS(err error) error {
 }
 
 func wantsTLS() error {
-	return &exchange.MismatchError{
+	return &fault.MismatchError{
 		Kind:    "http_protocol_error",
 		Details: "HTTP without TLS was spoken to a port with TLS",
 		Advice:  "write the server with https://",
@@ -39,7 +39,7 @@ func (a *attempt) mismatched(err error) error {
 	if c == nil || !c.old.Load() {
 		return err
 	}
-	return &exchange.MismatchError{
+	return &fault.MismatchError{
 		Kind:    "http_protocol_error",
 		Details: "HTTP/2 was spoken to a port of HTTP/1.1",
 		Advice:  "write the server with http://",

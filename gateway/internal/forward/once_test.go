@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/forward"
-	"github.com/weir-go/weir/internal/exchange"
 )
 
 // secure returns serve's fn behind TLS.
@@ -77,7 +77,7 @@ func TestH15_HangUpIsNoReplay(t *testing.T) {
 				req.Body = nil
 				if resp, err := tr.RoundTrip(req); err == nil {
 					t.Errorf("RoundTrip(%q) = %v; want an error", head, resp.Status)
-				} else if errors.As(err, new(*exchange.UnreachableError)) {
+				} else if errors.As(err, new(*fault.UnreachableError)) {
 					t.Errorf("RoundTrip(%q) = %v; want an error that says that something was sent", head, err)
 				}
 				if n := seen.Load(); n != 1 {
@@ -268,12 +268,12 @@ func TestH15_BodyIsSentOnce(t *testing.T) {
 func TestH15_UnreachableIsSaid(t *testing.T) {
 	o := serve(t, loopback(t), func(net.Conn, *bufio.Reader) {})
 	o.Close()
-	if _, err := get(o.transport(t, "http")); !errors.As(err, new(*exchange.UnreachableError)) {
+	if _, err := get(o.transport(t, "http")); !errors.As(err, new(*fault.UnreachableError)) {
 		t.Errorf("RoundTrip = %v; want an UnreachableError", err)
 	}
 	plain := serve(t, loopback(t), answers("not TLS\r\n"))
 	_, err := get(plain.transport(t, "https"))
-	if !errors.As(err, new(*exchange.UnreachableError)) {
+	if !errors.As(err, new(*fault.UnreachableError)) {
 		t.Errorf("RoundTrip without TLS there = %v; want an UnreachableError", err)
 	}
 }

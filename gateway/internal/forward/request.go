@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/internal/cdnloop"
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/weirhttp"
+	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
 // request returns what is sent to the server, and the protocols that it offers
@@ -36,8 +36,8 @@ func (x *relay) request() (out *http.Request, upgrade []string) {
 		return out, upgrade
 	}
 	out.ContentLength, out.TransferEncoding = r.ContentLength, r.TransferEncoding
-	if read, ok := r.Body.(*exchange.ReadBody); ok {
-		out.Body = read // the client's connection has nothing to do with it any more
+	if weirhttp.BodyIsRead(r) {
+		out.Body = r.Body // the client's connection has nothing to do with it any more
 		return out, upgrade
 	}
 	if r.ContentLength < 0 {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
 // Options are what a Transport is made of. Only BaseURL is required.
@@ -133,7 +133,7 @@ func (t *Transport) dial(ctx context.Context, network, address string, two bool)
 	defer cancel()
 	nc, err := t.o.Dial(ctx, network, address)
 	if err != nil {
-		return nil, &exchange.UnreachableError{Err: err, Ours: ours(err)}
+		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
 	c := &conn{Conn: nc, keep: t.o.IdleConn, streams: two}
 	c.unused()
@@ -149,13 +149,13 @@ func (t *Transport) dialTLS(ctx context.Context, network, address string, two bo
 	defer cancel()
 	nc, err := t.o.Dial(ctx, network, address)
 	if err != nil {
-		return nil, &exchange.UnreachableError{Err: err, Ours: ours(err)}
+		return nil, &fault.UnreachableError{Err: err, Ours: ours(err)}
 	}
 	c := &conn{Conn: nc, keep: t.o.IdleConn}
 	tc := tls.Client(c, t.config(address, two))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
-		return nil, &exchange.UnreachableError{Err: withoutTLS(err)}
+		return nil, &fault.UnreachableError{Err: withoutTLS(err)}
 	}
 	state := tc.ConnectionState()
 	c.tls = &state
@@ -197,7 +197,7 @@ func (t *Transport) config(address string, two bool) *tls.Config {
 }
 
 // RoundTrip sends r to the server, whatever the scheme and host of r's URL, and
-// returns the head of the answer. The error is an *exchange.UnreachableError
+// returns the head of the answer. The error is an *fault.UnreachableError
 // when nothing of r was sent, and its body was not read.
 //
 // When a connection that was kept turns out to be dead before anything of r was
@@ -215,7 +215,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			a.answered(resp)
 			if t.scheme == "http" && refusesPlain(resp) {
 				resp.Body.Close()
-				return nil, &exchange.UpstreamError{Err: wantsTLS()}
+				return nil, &fault.UpstreamError{Err: wantsTLS()}
 			}
 			return resp, nil
 		}
@@ -234,7 +234,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			if a.conn.down.Load() {
 				// A fresh connection that ended before a byte, and not by us: the
 				// server is there and does not talk to us.
-				err = &exchange.UnreachableError{Err: err}
+				err = &fault.UnreachableError{Err: err}
 			}
 			return nil, err
 		}

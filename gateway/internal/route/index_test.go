@@ -149,7 +149,7 @@ func TestFindLikeANaiveMatcher(t *testing.T) {
 				p += "/" + segments[rnd.IntN(len(segments))]
 			}
 			if got, want := x.Find(host, p, m), naive(set, host, p, m); got != want {
-				t.Fatalf("seed %d: Find(%q, %q, %q) = %d; want %d of %q", seed, host, p, m, got, want, set)
+				t.Fatalf("seed %d: Find(%q, %q, %q) = %d; want %d of %v", seed, host, p, m, got, want, set)
 			}
 		}
 	}

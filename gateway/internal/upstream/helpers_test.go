@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/upstream"
-	"github.com/weir-go/weir/internal/exchange"
 )
 
 // A world is the servers of a test, by host, and what was done to them.
@@ -187,12 +187,12 @@ func after(d time.Duration, f func(*http.Request) (*http.Response, error)) func(
 	}
 }
 
-var errBroken = &exchange.UpstreamError{Err: errors.New("broken")}
+var errBroken = &fault.UpstreamError{Err: errors.New("broken")}
 
 func broken(*http.Request) (*http.Response, error) { return nil, errBroken }
 
 func unreachable(*http.Request) (*http.Response, error) {
-	return nil, &exchange.UnreachableError{Err: errors.New("refused")}
+	return nil, &fault.UnreachableError{Err: errors.New("refused")}
 }
 
 // hang answers when its client is gone.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
 // Options are those of gateway.Upstream, with the defaults filled in.
@@ -48,9 +48,9 @@ type Retry struct {
 
 // A Transport makes calls of one server. forward.Transport is one.
 type Transport interface {
-	// RoundTrip fails with an *exchange.UnreachableError when there was no
+	// RoundTrip fails with an *fault.UnreachableError when there was no
 	// connection, so that nothing of r was sent and its body was not read, and
-	// with an *exchange.UpstreamError for other faults of the server. Any other
+	// with an *fault.UpstreamError for other faults of the server. Any other
 	// error says nothing about the server.
 	RoundTrip(r *http.Request) (*http.Response, error)
 	// Close closes the connections that are idle. Calls go on, and may still be
@@ -156,7 +156,7 @@ func unreachable(err error) bool {
 	if err == nil {
 		return false // before u, which is on the heap
 	}
-	var u *exchange.UnreachableError
+	var u *fault.UnreachableError
 	return errors.As(err, &u)
 }
 
@@ -190,7 +190,7 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 // brought about by a client, who must not be able to take a server from others.
 func blame(ctx context.Context, err error, body io.Reader) verdict {
 	if ctx.Err() == nil {
-		if exchange.Upstreams(err) {
+		if fault.Upstreams(err) {
 			return failed
 		}
 		return unknown

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/gateway/internal/fault"
 	"github.com/weir-go/weir/gateway/internal/upstream"
-	"github.com/weir-go/weir/internal/exchange"
 )
 
 // With two servers both are always drawn, so that the choice is exact.
@@ -255,7 +255,7 @@ func TestH16_WhoIsToBlame(t *testing.T) {
 			ctx  func(context.Context) (context.Context, context.CancelFunc)
 			want uint64
 		}{
-			{"cancelled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(time.Second, cancel)
 				return ctx, cancel
@@ -321,7 +321,7 @@ func TestH15_WhatNeverLeftGoesElsewhere(t *testing.T) {
 		body := &closing{ReadCloser: r.Body}
 		r.Body = body
 		_, err := p.RoundTrip(r)
-		var u *exchange.UnreachableError
+		var u *fault.UnreachableError
 		if !errors.As(err, &u) || len(strings.Fields(w.calls())) != 3 || body.closed != 1 {
 			t.Errorf("RoundTrip = %v, the body closed %d times; want an UnreachableError after 3 calls, and 1", err, body.closed)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/weir/internal/exchange"
+	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
 // arrived counts r as a call, and returns how it may be tried again.
@@ -37,7 +37,7 @@ func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Respons
 	if err == nil && !slices.Contains(retry.On, resp.StatusCode) {
 		return 0, false
 	}
-	if err != nil && !exchange.Upstreams(err) {
+	if err != nil && !fault.Upstreams(err) {
 		return 0, false // what is wrong with the request stays wrong
 	}
 	wait = p.env.Jitter(retry.Backoff << (n - 1))

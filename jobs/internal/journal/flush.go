@@ -61,7 +61,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	}
 	answer, err := j.nc.RequestWithContext(ctx, FlushSubject, []byte(j.names.stream()))
 	if err != nil {
-		return j.mean(err)
+		return j.mapError(err)
 	}
 	if len(answer.Data) > 0 {
 		return fmt.Errorf("%w: flushing: %s", ErrUnavailable, answer.Data)
@@ -77,7 +77,7 @@ func (j *Journal) findFlush(ctx context.Context) error {
 	_, err := j.nc.RequestWithContext(ctx, FlushSubject, []byte(j.names.stream()))
 	j.flushes = !errors.Is(err, nats.ErrNoResponders)
 	if err != nil && j.flushes {
-		return j.mean(err)
+		return j.mapError(err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (j *Journal) Bytes(ctx context.Context) (uint64, error) {
 	// A handle of its own: Info of one handle is not safe for concurrent use.
 	s, err := j.js.Stream(ctx, j.names.stream())
 	if err != nil {
-		return 0, j.mean(err)
+		return 0, j.mapError(err)
 	}
 	info := s.CachedInfo()
 	j.clock.set(info.TimeStamp)
@@ -59,7 +59,7 @@ func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
 	defer cancel()
 	c, err := j.js.Consumer(ctx, j.names.stream(), queue)
 	if err != nil {
-		return Backlog{}, j.mean(err)
+		return Backlog{}, j.mapError(err)
 	}
 	info := c.CachedInfo()
 	return Backlog{
@@ -101,11 +101,11 @@ func (j *Journal) Kinds(ctx context.Context, queue string, f func(id string, k K
 	defer cancel()
 	s, err := j.js.Stream(ctx, j.names.stream())
 	if err != nil {
-		return j.mean(err)
+		return j.mapError(err)
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(j.prefix()+queue+".>"))
 	if err != nil {
-		return j.mean(err)
+		return j.mapError(err)
 	}
 	for subject := range info.State.Subjects {
 		if _, id, kind, ok := j.parse(subject); ok {
@@ -123,7 +123,7 @@ func (j *Journal) Consumer(ctx context.Context, queue string, lease time.Duratio
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			c, err = j.js.CreateOrUpdateConsumer(ctx, j.names.stream(), j.consumer(queue, lease))
 		}
-		return j.mean(err)
+		return j.mapError(err)
 	})
 	return c, err
 }
@@ -165,5 +165,5 @@ func (j *Journal) Queues(ctx context.Context) ([]string, error) {
 	for name := range list.Name() {
 		queues = append(queues, name)
 	}
-	return queues, j.mean(list.Err())
+	return queues, j.mapError(list.Err())
 }

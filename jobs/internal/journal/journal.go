@@ -95,14 +95,14 @@ func (j *Journal) openStream(ctx context.Context) error {
 		s, err = j.js.Stream(ctx, j.names.stream())
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", j.names.stream(), j.mean(err))
+		return fmt.Errorf("stream %s: %w", j.names.stream(), j.mapError(err))
 	}
 	if c := s.CachedInfo().Config; c.Replicas != j.o.Replicas {
 		return fmt.Errorf("stream %s has %d replicas, not %d", c.Name, c.Replicas, j.o.Replicas)
 	} else if c.MaxBytes != j.o.MaxBytes {
 		c.MaxBytes = j.o.MaxBytes
 		if s, err = j.js.UpdateStream(ctx, c); err != nil {
-			return fmt.Errorf("stream %s: max_bytes: %w", c.Name, j.mean(err))
+			return fmt.Errorf("stream %s: max_bytes: %w", c.Name, j.mapError(err))
 		}
 	}
 	j.stream = s
@@ -160,8 +160,8 @@ func (j *Journal) bound(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-// mean makes errors of the client ours.
-func (j *Journal) mean(err error) error {
+// mapError maps errors of the client to ours.
+func (j *Journal) mapError(err error) error {
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
@@ -169,7 +169,7 @@ func (j *Journal) mean(err error) error {
 	case j.life != nil && j.life.Err() != nil:
 		return ErrClosed
 	case errors.As(err, &api):
-		return meanAPI(api)
+		return mapAPIError(api)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return ErrTooLarge
 	case errors.Is(err, context.Canceled):
@@ -198,7 +198,7 @@ const (
 // size, of which it says no more than that the store has failed.
 const tooLarge = "message too large"
 
-func meanAPI(api *jetstream.APIError) error {
+func mapAPIError(api *jetstream.APIError) error {
 	if api.ErrorCode == codeStoreFailed && api.Description == tooLarge {
 		return ErrTooLarge
 	}

@@ -42,7 +42,7 @@ func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool)
 	inbox := j.nc.NewRespInbox()
 	sub, err := j.nc.SubscribeSync(inbox)
 	if err != nil {
-		return 0, false, j.mean(err)
+		return 0, false, j.mapError(err)
 	}
 	defer sub.Unsubscribe()
 	body, err := json.Marshal(r)
@@ -50,12 +50,12 @@ func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool)
 		return 0, false, err
 	}
 	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+j.names.stream(), inbox, body); err != nil {
-		return 0, false, j.mean(err)
+		return 0, false, j.mapError(err)
 	}
 	for range r.Batch + 1 {
 		answer, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return 0, false, j.mean(err)
+			return 0, false, j.mapError(err)
 		}
 		switch status := answer.Header.Get("Status"); status {
 		case "":
@@ -64,7 +64,7 @@ func (j *Journal) page(ctx context.Context, r getRequest, f func(*Message) bool)
 		case "404":
 			return last, false, nil
 		case "503":
-			return 0, false, j.mean(nats.ErrNoResponders)
+			return 0, false, j.mapError(nats.ErrNoResponders)
 		default:
 			return 0, false, fmt.Errorf("server: %s %s", status, answer.Header.Get("Description"))
 		}

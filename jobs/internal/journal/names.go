@@ -33,9 +33,9 @@ func (n names) changed(queue, id string) string {
 	return "weir.jobs-changed." + version + "." + n.namespace + "." + queue + "." + id
 }
 
-// cancelled is where it is told that jobs of a queue were cancelled.
-func (n names) cancelled(queue string) string {
-	return "weir.jobs-cancelled." + version + "." + n.namespace + "." + queue
+// canceled is where it is told that jobs of a queue were canceled.
+func (n names) canceled(queue string) string {
+	return "weir.jobs-canceled." + version + "." + n.namespace + "." + queue
 }
 
 // parse takes a subject apart.

@@ -103,7 +103,7 @@ func (j *Journal) getOnce(ctx context.Context, r getRequest) (*Message, error) {
 	}
 	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+j.names.stream(), body)
 	if err != nil {
-		return nil, j.mean(err)
+		return nil, j.mapError(err)
 	}
 	return j.direct(answer)
 }
@@ -141,7 +141,7 @@ func (j *Journal) direct(answer *nats.Msg) (*Message, error) {
 func (j *Journal) getFromLeader(ctx context.Context, body []byte) (*Message, error) {
 	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+j.names.stream(), body)
 	if err != nil {
-		return nil, j.mean(err)
+		return nil, j.mapError(err)
 	}
 	var a struct {
 		Message *struct {
@@ -160,7 +160,7 @@ func (j *Journal) getFromLeader(ctx context.Context, body []byte) (*Message, err
 	case a.Error != nil && a.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return nil, nil
 	case a.Error != nil:
-		return nil, j.mean(a.Error)
+		return nil, j.mapError(a.Error)
 	case a.Message == nil:
 		return nil, nil
 	}

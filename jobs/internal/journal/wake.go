@@ -74,7 +74,7 @@ func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
 	sub, err := j.nc.Subscribe(j.changed(queue, id), func(*nats.Msg) { ring(ch) })
 	if err != nil {
 		remove()
-		return nil, nil, j.mean(err)
+		return nil, nil, j.mapError(err)
 	}
 	return ch, func() {
 		remove()
@@ -85,17 +85,17 @@ func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
 // Closed is closed with the Journal.
 func (j *Journal) Closed() <-chan struct{} { return j.life.Done() }
 
-// TellCancelled tells the workers of a queue that a job was cancelled. It is a
+// TellCanceled tells the workers of a queue that a job was canceled. It is a
 // hint, which may be lost.
-func (j *Journal) TellCancelled(queue, id string) {
-	j.nc.Publish(j.cancelled(queue), []byte(id)) // lost: the heartbeat will see it
+func (j *Journal) TellCanceled(queue, id string) {
+	j.nc.Publish(j.canceled(queue), []byte(id)) // lost: the heartbeat will see it
 }
 
-// Cancelled calls f with the jobs of a queue that were cancelled.
-func (j *Journal) Cancelled(queue string, f func(id string)) (stop func(), err error) {
-	sub, err := j.nc.Subscribe(j.cancelled(queue), func(m *nats.Msg) { f(string(m.Data)) })
+// Canceled calls f with the jobs of a queue that were canceled.
+func (j *Journal) Canceled(queue string, f func(id string)) (stop func(), err error) {
+	sub, err := j.nc.Subscribe(j.canceled(queue), func(m *nats.Msg) { f(string(m.Data)) })
 	if err != nil {
-		return nil, j.mean(err)
+		return nil, j.mapError(err)
 	}
 	return func() { sub.Unsubscribe() }, nil
 }

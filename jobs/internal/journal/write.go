@@ -99,7 +99,7 @@ func (j *Journal) putOnce(ctx context.Context, w Write, m *nats.Msg, again bool)
 	defer cancel()
 	answer, err := j.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		return 0, j.mean(err)
+		return 0, j.mapError(err)
 	}
 	seq, err := j.acked(answer.Data)
 	if again && errors.Is(err, ErrStale) {
@@ -137,7 +137,7 @@ func (j *Journal) acked(answer []byte) (uint64, error) {
 		return 0, fmt.Errorf("answer of the server: %w", err)
 	}
 	if a.Error != nil {
-		return 0, j.mean(a.Error)
+		return 0, j.mapError(a.Error)
 	}
 	if a.Sequence == 0 {
 		return 0, fmt.Errorf("%w: an answer without a sequence", ErrUnavailable)
@@ -168,7 +168,7 @@ func (j *Journal) remove(ctx context.Context, seq uint64) error {
 	body := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
 	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+j.names.stream(), body)
 	if err != nil {
-		return j.mean(err)
+		return j.mapError(err)
 	}
 	var a struct {
 		Error *jetstream.APIError `json:"error"`
@@ -179,7 +179,7 @@ func (j *Journal) remove(ctx context.Context, seq uint64) error {
 	if a.Error == nil || isGone(a.Error) {
 		return nil
 	}
-	return j.mean(a.Error)
+	return j.mapError(a.Error)
 }
 
 // isGone reports whether the server says that there is no such message, for

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	runtimemetrics "runtime/metrics"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir/adapter/weirprom"
+	"github.com/weir-go/weir/app/proxy/admin"
+	"github.com/weir-go/weir/app/proxy/metrics"
+	"github.com/weir-go/weir/app/proxy/show"
+	"github.com/weir-go/weir/console"
+	"github.com/weir-go/weir/console/build"
+	"github.com/weir-go/weir/gateway"
+)
+
+// An adminUI is the operators' view of a proxy: the console and the metrics. It
+// lasts as long as the gateway, so a reload keeps their history.
+type adminUI struct {
+	p        *proxy
+	source   *show.Source
+	board    *show.Board
+	metrics  http.Handler
+	sessions *console.Sessions
+
+	console *console.Console // nil: none
+	keys    bool             // it shows them
+	token   string           // that its sessions were opened with
+}
+
+// openAdmin creates the adminUI. The gateway and the jobs are open already.
+func (p *proxy) openAdmin() error {
+	u := &adminUI{p: p, sessions: console.NewSessions()}
+	var keeper show.Keeper
+	if p.jobs != nil {
+		keeper = p.jobs
+	}
+	u.board = show.NewBoard(keeper, p.logger)
+	p.adminUI = u
+	u.source = show.New(show.Options{Gateway: p.gateway, Queues: u.queues, Process: u.process})
+	o := metrics.Options{Queues: u.board.Queues, Program: u.program, Logger: p.logger}
+	if g, ok := p.gateway.(*gateway.Gateway); ok { // or a test's
+		c, err := weirprom.New(weirprom.Options{Gateway: g})
+		if err != nil {
+			return err
+		}
+		o.Gateway = prometheus.Collector(c)
+	}
+	var err error
+	u.metrics, err = metrics.Handler(o)
+	return err
+}
+
+// close ends all streams of events.
+func (u *adminUI) close() {
+	if u == nil {
+		return
+	}
+	if u.console != nil {
+		u.console.Close()
+	}
+	u.board.Close()
+}
+
+// handler returns the operators' endpoints for what the configuration says.
+func (u *adminUI) handler(c Settings) http.Handler {
+	u.source.Configure(c.Gateway)
+	o := admin.Options{
+		Token:    c.Admin.Token,
+		Hosts:    c.Admin.Hosts,
+		Sessions: u.sessions,
+		Ready:    u.p.ready,
+		Process:  func() any { return u.p.process() },
+		Jobs:     u.p.jobs.jobsStore(),
+		JobsFail: u.p.jobs.jobsFailure,
+		Metrics:  u.metrics,
+		Logger:   u.p.logger,
+	}
+	browsers := o // get no keys but where they are switched on
+	browsers.HideKeys = !c.Admin.ShowKeys
+	u.open(c.Admin, admin.Endpoints(u.p.gateway, browsers))
+	if u.console != nil {
+		o.Console = u.console.Bare()
+	}
+	return admin.New(u.p.gateway, o)
+}
+
+// open opens or closes the console as a says. One that goes on keeps its history.
+// A new token means a new console: otherwise a client with the old token would
+// keep receiving the events of its open stream.
+func (u *adminUI) open(a Admin, endpoints http.Handler) {
+	wanted := a.Address != "" && a.Console
+	if u.console != nil && (!wanted || u.keys != a.ShowKeys || u.token != a.Token) {
+		u.console.Close()
+		u.console = nil
+	}
+	if !wanted || u.console != nil {
+		return
+	}
+	o := console.Options{
+		Title: u.p.name(), Source: u.source, ShowKeys: a.ShowKeys,
+		Purge: endpoints, Explain: endpoints, Logger: u.p.logger,
+	}
+	if u.p.jobs != nil {
+		o.Jobs = endpoints
+	}
+	if r := u.p.fleet.roster(); r != nil {
+		o.Roster, o.Self = r, u.p.id
+	}
+	c, err := console.New(o)
+	if err != nil {
+		u.p.logger.Error("there is no console", "error", err)
+		return
+	}
+	u.console, u.keys, u.token = c, a.ShowKeys, a.Token
+}
+
+// process is what the console tells of the program, from any goroutine.
+func (u *adminUI) process() console.Process {
+	info := u.p.process()
+	heap := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	runtimemetrics.Read(heap)
+	return console.Process{
+		Version: build.Version(), Go: info.Go, PID: info.PID, Started: info.Started, State: info.State,
+		Goroutines: info.Goroutines, Memory: heap[0].Value.Uint64(),
+	}
+}
+
+// program is what /metrics tells of it, from any goroutine.
+func (u *adminUI) program() metrics.Program {
+	r := u.p.reloads.get()
+	return metrics.Program{
+		Version: build.Version(), Ready: u.p.ready() == nil, Connections: u.p.slots.Taken(),
+		Reloads: r.Done, FailedReloads: r.Failed, LastReloadFailed: r.Error != "",
+	}
+}
+
+// queues are those of the jobs, with what this program has done of them, from any
+// goroutine. A route's jobs that are not sent twice have a queue of their own, and
+// are counted in the one that has the route's name.
+func (u *adminUI) queues() []console.Queue {
+	routes := u.p.jobs.info()
+	var all []console.Queue
+	for _, q := range u.board.Queues() {
+		d := routes[q.Queue]
+		one := console.Queue{
+			Name: q.Queue, Waiting: q.Waiting, Running: q.Taken, Dead: q.Dead, Age: q.Oldest,
+			Done: d.Succeeded, Failed: d.Failed,
+		}
+		if c := u.p.jobs.orphanCount(q.Queue); c != nil {
+			one.Orphan = &console.Orphan{
+				Queued: c.Queued, Started: c.Started, Dead: c.Dead, Finished: c.Finished, Setting: adoptSetting(q.Queue),
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// name is what the program is called.
+func (p *proxy) name() string {
+	if p.o.Worker {
+		return "weir worker"
+	}
+	return "weir proxy"
+}
+
+// consoleAddress is where a browser finds the console of a listener: an address
+// that stands for all of the machine's is none to go to.
+func consoleAddress(listens string) string {
+	host, port, err := net.SplitHostPort(listens)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		listens = net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + listens + admin.ConsolePath
+}
+
+// endStreams ends event streams with ctx: otherwise a listener that is being closed
+// would stay open for as long as a browser shows the console.
+func endStreams(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, admin.ConsolePath) && strings.HasSuffix(r.URL.Path, "/events") {
+			stream, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			r = r.WithContext(stream)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

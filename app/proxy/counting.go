@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// A countingHandler counts the requests in its handler, which can be replaced.
+type countingHandler struct {
+	handler atomic.Pointer[http.Handler]
+
+	// Atomics, as every request changes one of them and a lock would be
+	// contended for nothing else.
+	requests atomic.Int64
+	upgrades atomic.Int64 // those that asked for another protocol, and may stay for hours
+
+	waits atomic.Bool
+	left  chan struct{} // with room for one; somebody was the last to leave
+}
+
+func newCountingHandler() *countingHandler { return &countingHandler{left: make(chan struct{}, 1)} }
+
+// set replaces the handler, for requests that come from now on.
+func (c *countingHandler) set(handler http.Handler) { c.handler.Store(&handler) }
+
+func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	count := &c.requests
+	if r.ProtoMajor == 1 && r.Header.Get("Upgrade") != "" && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") {
+		count = &c.upgrades
+	}
+	count.Add(1)
+	defer c.leave(count)
+	(*c.handler.Load()).ServeHTTP(w, r)
+}
+
+// leave tells wait about the last one. wait says first that it waits, and looks
+// at the counters then, so that it sees either the zero or the token:
+//
+//	A: wait finds one request left
+//	B: leaves, and finds nobody who waits
+//	A: waits for ever
+func (c *countingHandler) leave(count *atomic.Int64) {
+	if count.Add(-1) == 0 && c.waits.Load() {
+		select {
+		case c.left <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait returns when no request is left, or ctx ends. It is for one goroutine.
+func (c *countingHandler) wait(ctx context.Context) {
+	c.waits.Store(true)
+	for c.requests.Load()+c.upgrades.Load() > 0 {
+		select {
+		case <-c.left:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

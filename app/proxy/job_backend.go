@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/weir-go/weir/app/proxy/config"
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/embedded"
+	"github.com/weir-go/weir/jobs/jobshttp"
+)
+
+// A jobBackend stores jobs and serves them. Its fields do not change.
+type jobBackend struct {
+	server  *embedded.Server // nil: the jobs are kept elsewhere
+	nc      *nats.Conn
+	store   *jobs.Store
+	service *jobshttp.Service
+	where   string
+}
+
+// openBackend also returns, with an error, what it has opened so far.
+func (p *proxy) openBackend(ctx context.Context, a config.JobsAccess) (b *jobBackend, err error) {
+	durability := durabilityOf(a)
+	b = &jobBackend{}
+	if a.Dir != "" && !p.o.Worker {
+		b.server, err = embedded.Start(embedded.Options{
+			Dir: a.Dir, Durability: durability, Listen: a.Listen, Token: a.Token, MinFree: a.MinFree, Log: p.logger,
+		})
+		if err != nil {
+			return b, err
+		}
+		if b.nc, err = b.server.Connect(nats.Name("weir proxy")); err != nil {
+			return b, err
+		}
+	} else if b.nc, err = p.connectJobs(ctx, a); err != nil {
+		return b, err
+	}
+	b.where = placeOf(a, p.o.Worker)
+	if b.server != nil && b.server.Addr() != "" {
+		b.where += ", others at " + b.server.Addr()
+	}
+	b.store, err = jobs.Open(ctx, b.nc, jobs.StoreOptions{
+		Namespace: a.Namespace, Replicas: a.Replicas, Durability: durability, MaxBytes: a.MaxBytes,
+	})
+	if err != nil {
+		return b, err
+	}
+	b.service, err = jobshttp.New(b.store, jobshttp.Options{Path: a.Path})
+	return b, err
+}
+
+// close closes what is open of it.
+func (b *jobBackend) close(l *slog.Logger) {
+	if b == nil {
+		return
+	}
+	if b.store != nil {
+		_ = b.store.Close() // nothing is under way
+	}
+	if b.nc != nil {
+		b.nc.Close()
+	}
+	if b.server != nil {
+		if err := b.server.Close(); err != nil {
+			l.Warn("the jobs were not closed in good order", "error", err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/weir-go/weir/app/proxy/listen"
+)
+
+// A listener is one open address: for clients, or for operators.
+type listener struct {
+	server       *listen.Server
+	admin        bool
+	closeStreams context.CancelFunc // ends its event streams
+}
+
+// A change is what a new configuration does to the listeners.
+type change struct {
+	next  []listener // all that there will be
+	fresh []listener // of these, the new ones, which do not accept yet
+	stale []listener // those that are let go
+}
+
+// A listenerSpec is a listener that the configuration asks for.
+type listenerSpec struct {
+	config listen.Config
+	admin  bool
+}
+
+func listenerSpecs(s Settings) []listenerSpec {
+	var all []listenerSpec
+	for _, c := range s.Listen {
+		all = append(all, listenerSpec{c, false})
+	}
+	if s.Admin.Address != "" {
+		all = append(all, listenerSpec{listen.Config{Address: s.Admin.Address}, true})
+	}
+	return all
+}
+
+// open opens the listeners of s that are not open yet. A listener that changes
+// takes over the socket of its address. Nothing else is altered, and
+// after an error nothing at all.
+func (p *proxy) open(s Settings) (change, error) {
+	var c change
+	var faults []error
+	kept, taken := map[*listen.Server]bool{}, map[*listen.Server]bool{}
+	for _, w := range listenerSpecs(s) {
+		i := slices.IndexFunc(p.listeners, func(d listener) bool {
+			return d.server.Config().Address == w.config.Address && !taken[d.server] // port 0 may be there twice
+		})
+		var old *listen.Server
+		if i >= 0 {
+			old = p.listeners[i].server
+			taken[old] = true
+			if p.listeners[i].admin == w.admin && old.Config().Equal(w.config) {
+				kept[old] = true
+				c.next = append(c.next, p.listeners[i])
+				continue
+			}
+		}
+		streams, closeStreams := context.WithCancel(p.base)
+		server, err := listen.Open(w.config, p.serverOptions(w.admin, streams), old)
+		if err != nil {
+			closeStreams()
+			faults = append(faults, err)
+			continue
+		}
+		c.fresh = append(c.fresh, listener{server, w.admin, closeStreams})
+		c.next = append(c.next, listener{server, w.admin, closeStreams})
+	}
+	if len(faults) > 0 {
+		closeAll(c.fresh)
+		return change{}, errors.Join(faults...)
+	}
+	for _, d := range p.listeners {
+		if !kept[d.server] {
+			c.stale = append(c.stale, d)
+		}
+	}
+	return c, nil
+}
+
+func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots}
+	if operators {
+		// Operators get in when the clients have taken all slots.
+		o.Handler, o.Slots = endStreams(streams, p.admin), nil
+	}
+	return o
+}
+
+// closeAll closes listeners that have not been used.
+func closeAll(listeners []listener) {
+	for _, d := range listeners {
+		d.closeStreams()
+		_ = d.server.Close() // nobody has used it
+	}
+}

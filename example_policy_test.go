@@ -1,0 +1,32 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// One Guard for a page that may show an old price, a checkout that may not, and a
+// list that shows prices if they are there.
+func ExampleGuard_GetWith() {
+	ctx := context.Background()
+	query := func(ctx context.Context, id int) (float64, error) { return 9.90, nil }
+	prices := weir.Must(weir.New(query, weir.Options{TTL: time.Minute, StaleIfError: time.Hour}))
+	defer prices.Close(ctx)
+
+	list := prices.GetWith(ctx, 7, weir.Policy{OnlyCached: true})
+	fmt.Println(errors.Is(list.Err, weir.ErrNotCached))
+
+	page := prices.GetResult(ctx, 7)
+	fmt.Println(page.State, page.Value)
+
+	checkout := prices.GetWith(ctx, 7, weir.Policy{MaxAge: time.Hour, NoStale: true})
+	fmt.Println(checkout.State, checkout.Value)
+	// Output:
+	// true
+	// loaded 9.9
+	// fresh 9.9
+}

@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/option"
+)
+
+// A Config says what the instances of a service share, and for how long. It is
+// the same for Guards (weir.Fleet), HTTP caches (weirhttp.FleetOptions) and
+// gateways (gateway.Fleet), which embed it. All instances of one Namespace must
+// have the same one. Without a Tier there is no fleet.
+type Config struct {
+	// Tier is the store that the instances share: a weirredis.Tier, or a [Memory]
+	// for one process. Put a [Breaker] in front of an engine. It is not closed.
+	Tier Tier
+
+	// Namespace keeps apart what shares a Tier, in at most MaxName bytes.
+	// Instances of one namespace must have the same source. Empty: the name of a
+	// Guard, "http" for HTTP.
+	Namespace string
+
+	// Lease is how long an instance that died keeps the others from loading its
+	// key. A live instance renews it, every third of it, for as long as the load
+	// takes. Zero: DefaultLease. From MinLease to MaxLease.
+	Lease time.Duration
+
+	// MemoryCap is how long an instance serves its own copy before it asks the
+	// Tier for a newer one, however long the copy is fresh. If a push is lost
+	// unnoticed, an invalidation is seen that much later. Zero: DefaultMemoryCap.
+	// From MinMemoryCap to a year.
+	MemoryCap time.Duration
+
+	// MaxKeep bounds how long the Tier stores an entry. Zero: DefaultMaxKeep. From
+	// a second to a year.
+	MaxKeep time.Duration
+
+	// Cooling is how long no instance loads a key again after a load has failed.
+	// Callers get the stale value if they may, otherwise a Guard returns the error
+	// and an HTTP cache lets one of them try. It doubles with each failure in a
+	// row, up to MaxCooling. Zero: DefaultCooling and DefaultMaxCooling. Cooling is
+	// at most an hour, and MaxCooling from Cooling to a day. A negative Cooling
+	// disables it: the instances load one after another.
+	Cooling, MaxCooling time.Duration
+}
+
+// Defaults and bounds of a [Config].
+const (
+	DefaultLease      = 3 * time.Second
+	DefaultMemoryCap  = time.Minute
+	DefaultMaxKeep    = 24 * time.Hour
+	DefaultCooling    = 250 * time.Millisecond
+	DefaultMaxCooling = 10 * time.Second
+
+	// MinLease leaves the renewals room for a call of the engine that is slow, but
+	// within a [Breaker]'s DefaultDeadline.
+	MinLease     = 100 * time.Millisecond
+	MinMemoryCap = 100 * time.Millisecond
+
+	minMaxKeep   = time.Second
+	year         = 366 * 24 * time.Hour
+	maxCooling   = time.Hour
+	maxCoolingTo = 24 * time.Hour
+)
+
+// Validate returns all faults of c at once, joined by errors.Join, each an
+// *OptionError, or nil. Without a Tier every other field must be zero.
+func (c Config) Validate() error {
+	f := option.Faults{Package: "fleet", Prefix: "Config."}
+	if c.Tier == nil {
+		f.Check(c == Config{}, "Tier", nil, "given with the other fields")
+		return f.Err()
+	}
+	within := func(field string, d, low, high time.Duration) {
+		f.Check(d == 0 || d >= low && d <= high, field, d, fmt.Sprintf("0 (the default), or from %v to %v", low, high))
+	}
+	f.Check(len(c.Namespace) <= MaxName, "Namespace", fmt.Sprintf("%d bytes long", len(c.Namespace)), fmt.Sprintf("at most %d", MaxName))
+	within("Lease", c.Lease, MinLease, MaxLease)
+	within("MemoryCap", c.MemoryCap, MinMemoryCap, year)
+	within("MaxKeep", c.MaxKeep, minMaxKeep, year)
+	f.Check(c.Cooling <= maxCooling, "Cooling", c.Cooling, fmt.Sprintf("at most %v; negative disables it", maxCooling))
+	within("MaxCooling", c.MaxCooling, max(cmp.Or(c.Cooling, DefaultCooling), 0), maxCoolingTo)
+	return f.Err()
+}
+
+// WithDefaults returns c with its defaults in place of zeros, except for the
+// Namespace. Without a Tier it returns c. A Cooling that is disabled is negative.
+func (c Config) WithDefaults() Config {
+	if c.Tier == nil {
+		return c
+	}
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.MemoryCap = cmp.Or(c.MemoryCap, DefaultMemoryCap)
+	c.MaxKeep = cmp.Or(c.MaxKeep, DefaultMaxKeep)
+	c.Cooling = cmp.Or(c.Cooling, DefaultCooling)
+	c.MaxCooling = cmp.Or(c.MaxCooling, max(DefaultMaxCooling, c.Cooling))
+	return c
+}
+
+// Failed returns the Outcome of a load that failed: the key cools, unless that is
+// disabled. c must have its defaults.
+func (c Config) Failed(f Failure) Outcome {
+	if c.Cooling < 0 {
+		return Outcome{Failure: f}
+	}
+	return Outcome{Failure: f, Cool: c.Cooling, MaxCool: c.MaxCooling}
+}

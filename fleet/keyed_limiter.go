@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A KeyedLimiter is a rate limit of the whole fleet for each of many keys, such as the
+// clients of a gateway. For each it is what a [Limiter] is for one, and gives
+// the same bound; callers do not wait for permits. An outage is of the engine,
+// not of a key: once a few questions have failed in a row, no key asks.
+//
+// A key that is seldom seen costs a round trip a caller. One that is over its
+// limit costs none until it may have a permit again.
+//
+// It remembers a bounded number of keys. One that is forgotten too early costs a
+// round trip, and the permits that were leased for it: nobody has more than its
+// rate by it. In an outage with FailLocalShare it is different, as nobody but
+// the instance counts: a key that was forgotten may have a permit too early.
+//
+// Make one with [NewKeyedLimiter]; the zero KeyedLimiter is not usable. It is safe for
+// concurrent use. It has a goroutine for each question to the engine while it is
+// asked; Close ends them.
+type KeyedLimiter struct {
+	d         *dispenser
+	namespace string
+	seeds     [2]maphash.Seed
+	shards    []keyShard
+}
+
+// NewKeyedLimiter returns a KeyedLimiter that has its permits from m. Its error joins a
+// [*OptionError] for every option that is out of bounds. m must return
+// soon after its context ends.
+func NewKeyedLimiter(m Meter, o KeyedLimiterOptions) (*KeyedLimiter, error) {
+	if err := o.validate(m); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	k := &KeyedLimiter{
+		d:         newDispenser(m, o.Terms),
+		namespace: o.Namespace,
+		seeds:     [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
+	n := 1
+	for n < 64 && o.Keys/n >= 2048 {
+		n *= 2
+	}
+	k.shards = make([]keyShard, n)
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.places = o.Keys / n
+		if i < o.Keys%n {
+			s.places++
+		}
+		s.index = make(map[keyHash]*keyLine)
+		s.ring.prev, s.ring.next = &s.ring, &s.ring
+	}
+	return k, nil
+}
+
+// Allow takes a permit of key, and does not wait for one; it waits for the
+// engine's answer, a Lease at most. It returns nil, a [*limit.Error] with Reason
+// RateExceeded and the time until it is worth to try again (429), an
+// [*OutageError] under FailClosed (503: it matches [ErrUnavailable], and has a
+// *limit.Error in it too), ErrLimiterClosed after Close, or context.Cause(ctx)
+// if ctx is done.
+//
+// A key may be any string. The engine is told one of more than 128 bytes by its
+// hash (SHA-512).
+func (k *KeyedLimiter) Allow(ctx context.Context, key string) error {
+	return k.line(key).take(ctx, false)
+}
+
+// Stats returns a snapshot, of all keys together.
+func (k *KeyedLimiter) Stats() LimiterStats {
+	s := k.d.stats()
+	for i := range k.shards {
+		k.shards[i].mu.Lock()
+		s.Keys += len(k.shards[i].index)
+		k.shards[i].mu.Unlock()
+	}
+	return s
+}
+
+// Close has everybody refused with ErrLimiterClosed, also who waits for an
+// answer, and waits for the questions that are being asked. It gives nothing
+// back. A second Close does nothing more.
+func (k *KeyedLimiter) Close() {
+	k.d.shut()
+	k.d.work.Wait()
+}
+
+// A keyHash stands for a key of any length, so that what a client sends does not
+// decide how much is remembered. Nobody outside can foresee it.
+type keyHash [2]uint64
+
+// A keyLine is a line and its place in a shard, which is guarded by the shard's
+// mutex.
+type keyLine struct {
+	line
+	hash       keyHash
+	seen       time.Duration
+	prev, next *keyLine
+}
+
+// A keyShard keeps its lines in the order in which they were last seen. Its mutex
+// is never held together with a line's.
+type keyShard struct {
+	mu     sync.Mutex
+	places int                  // how many lines there may be
+	index  map[keyHash]*keyLine // guarded by mu
+	ring   keyLine              // guarded by mu; its next was seen last
+}
+
+// keyIdle is how long a key is remembered that is not seen, if there is no need
+// for its place.
+const keyIdle = time.Minute
+
+// line returns the line of key, which is then the one that was seen last.
+func (k *KeyedLimiter) line(key string) *line {
+	h := keyHash{maphash.String(k.seeds[0], key), maphash.String(k.seeds[1], key)}
+	s := &k.shards[h[0]%uint64(len(k.shards))]
+	now := k.d.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.index[h]
+	if l == nil {
+		s.makeRoomLocked(now)
+		l = &keyLine{hash: h}
+		l.d, l.key = k.d, Key{Namespace: k.namespace, Name: keyName(key)}
+		s.index[h] = l
+	} else {
+		l.unlink()
+	}
+	l.seen = max(now, l.seen)
+	l.prev, l.next = &s.ring, s.ring.next
+	l.prev.next, l.next.prev = l, l
+	return &l.line
+}
+
+// makeRoomLocked forgets the two longest unseen if they are idle, so that there
+// are never many of these for long, and one in any case if there is no place
+// else. Callers that wait for an answer keep their line. s.mu must be held.
+func (s *keyShard) makeRoomLocked(now time.Duration) {
+	for range 2 {
+		if l := s.ring.prev; l != &s.ring && (now-l.seen >= keyIdle || len(s.index) >= s.places) {
+			l.unlink()
+			delete(s.index, l.hash)
+		}
+	}
+}
+
+// unlink takes l out of the ring.
+func (l *keyLine) unlink() {
+	l.prev.next, l.next.prev = l.next, l.prev
+}
+
+// maxKeyName is how long a key may be, in bytes, for the engine to be told it.
+// Longer ones have a name that is longer too, and so is never another's.
+const maxKeyName = 128
+
+// keyName returns the name under which the engine counts for key, on all
+// instances alike.
+func keyName(key string) string {
+	if len(key) <= maxKeyName {
+		return strings.Clone(key) // which may be a part of a large request
+	}
+	sum := sha512.Sum512([]byte(key))
+	return "#" + hex.EncodeToString(sum[:])
+}

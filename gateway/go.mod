@@ -1,0 +1,3 @@
+module github.com/weir-go/weir/gateway
+
+go 1.26.0

@@ -1,0 +1,133 @@
+package fleetclient
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+)
+
+// A Lease is the right to load a key, extended every third of its length until
+// it is settled.
+type Lease struct {
+	c     *Client
+	name  string
+	fence uint64
+	lost  func() // nil: nobody is told
+	since time.Time
+	turn  uint64 // of the engine's history
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu
+	over  bool        // guarded by mu: settled, or given up
+	gone  bool        // guarded by mu: lost
+}
+
+// Hold begins to extend the lease that Ask was granted. lost, if not nil, is
+// called once if an extension is refused.
+func (s *Subscription) Hold(fence uint64, lost func()) *Lease {
+	l := &Lease{c: s.c, name: s.name, fence: fence, lost: lost, since: time.Now()}
+	_, l.turn = s.c.numbers()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = time.AfterFunc(l.c.o.Lease/3, l.extend)
+	return l
+}
+
+// Fence is the lease's.
+func (l *Lease) Fence() uint64 { return l.fence }
+
+// Lost reports whether an extension was refused.
+func (l *Lease) Lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
+}
+
+// extend runs on a goroutine of its timer, at most one at a time.
+func (l *Lease) extend() {
+	l.mu.Lock()
+	over := l.over || l.gone
+	l.mu.Unlock()
+	if over {
+		return
+	}
+	l.c.count.extended.Add(1)
+	ok, err := l.c.o.Tier.Extend(context.Background(), l.c.key(l.name), l.fence, l.c.o.Lease)
+	_ = l.c.counted(err) // the next one may succeed; if not, the lease runs out
+	l.mu.Lock()
+	if l.over {
+		l.mu.Unlock()
+		return
+	}
+	if ok || err != nil {
+		l.timer.Reset(l.c.o.Lease / 3)
+		l.mu.Unlock()
+		return
+	}
+	l.gone = true
+	l.mu.Unlock()
+	l.c.count.lost.Add(1)
+	if l.lost != nil {
+		l.lost()
+	}
+}
+
+// end ends the extending. It reports false if that was done before.
+func (l *Lease) end() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.over
+	l.over = true
+	l.timer.Stop()
+	return first
+}
+
+// Settle ends the lease with what came of the load. It reports whether that was
+// taken; false with no error means that the key was written, or loaded under
+// another lease, since. Only the first Settle or GiveUp counts.
+func (l *Lease) Settle(o fleet.Outcome) (bool, error) {
+	if !l.end() {
+		return false, nil
+	}
+	// An invalidation by tag that the load does not know of may be forgotten by
+	// now, so that nobody would see that the entry is out of date.
+	if o.Entry != nil && time.Since(l.since) > l.c.o.TagKeep-l.c.o.Keep {
+		o = fleet.Outcome{}
+	}
+	if _, turn := l.c.numbers(); turn != l.turn { // the numbers that it knows are of a lost history
+		o = fleet.Outcome{}
+	}
+	return l.c.settle(l.name, l.fence, o)
+}
+
+// GiveUp is Settle in the background, for loads that are given up while they
+// run.
+func (l *Lease) GiveUp(o fleet.Outcome) {
+	if l.end() {
+		l.c.inBackground(func() { _, _ = l.c.settle(l.name, l.fence, o) }) // else it runs out
+	}
+}
+
+// settle is not bound to a caller's context: the load is over, and the Tier has
+// a deadline of its own.
+func (c *Client) settle(name string, fence uint64, o fleet.Outcome) (bool, error) {
+	void := o.Entry != nil && c.touches(subject{name: name}, everything) != nil
+	if void { // it was written since, here, of which the engine does not know yet
+		o = fleet.Outcome{}
+	}
+	if o.Entry != nil {
+		o.Entry.Keep = min(o.Entry.Keep, c.o.Keep)
+	}
+	ok, err := c.o.Tier.Settle(context.Background(), c.key(name), fence, o)
+	switch {
+	case err != nil:
+		_ = c.counted(err)
+	case ok && !void:
+		c.count.settled.Add(1)
+	default:
+		c.count.refused.Add(1)
+	}
+	return ok && !void, err
+}

@@ -1,0 +1,193 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/check/internal/natstest"
+)
+
+// A faultClocks is a queue whose server says another time than that of its
+// records: its clock was set after they were written. The clock of this machine
+// plays no part, as only durations are taken from it.
+type faultClocks struct {
+	t     *testing.T
+	proxy *faultProxy
+	store *jobs.Store
+	queue *faultQueue
+}
+
+func newFaultClocks(t *testing.T, o jobs.QueueOptions) *faultClocks {
+	t.Helper()
+	t.Parallel()
+	p := newFaultProxy(t, natstest.Start(t, natstest.Options{}).URL())
+	s := faultStore(t, p.connect(t), jobs.StoreOptions{})
+	return &faultClocks{t: t, proxy: p, store: s, queue: faultNewQueue(t, s, o)}
+}
+
+// jump sets the server's clock by so many years, and lets the Store see it.
+func (c *faultClocks) jump(years int64) {
+	c.t.Helper()
+	c.proxy.years.Store(years)
+	if err := c.store.Ping(c.t.Context()); err != nil {
+		c.t.Fatalf("Ping = %v; want nil", err)
+	}
+}
+
+var faultJumps = map[string]int64{"back": -1, "ahead": 1}
+
+func TestFaultClockJumpsUnderARunningAttempt(t *testing.T) {
+	for name, years := range faultJumps {
+		t.Run(name, func(t *testing.T) {
+			c := newFaultClocks(t, jobs.QueueOptions{Lease: 2 * time.Second})
+			running, end := make(chan struct{}, 10), make(chan struct{})
+			faultWork(t, c.queue, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
+				running <- struct{}{}
+				select {
+				case <-end:
+					return "of " + j.Input, nil
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				}
+			})
+			h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
+			<-running
+			c.jump(years)
+			<-time.After(2 * c.queue.Lease())
+			close(end)
+			faultWantResult(t, h, "of a")
+			if n := len(running); n != 0 {
+				t.Errorf("%d more attempts; want 0: the first one lives", n)
+			}
+		})
+	}
+}
+
+func TestFaultClockJumpsBeforeARetry(t *testing.T) {
+	for name, years := range faultJumps {
+		t.Run(name, func(t *testing.T) {
+			const wait = 300 * time.Millisecond
+			c := newFaultClocks(t, jobs.QueueOptions{RetryInitial: wait})
+			var failed atomic.Int64 // when, as a duration since began
+			began := time.Now()
+			faultWork(t, c.queue, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
+				if j.Attempt == 1 {
+					c.proxy.years.Store(years)
+					if err := c.store.Ping(context.Background()); err != nil {
+						t.Errorf("Ping = %v; want nil", err)
+					}
+					failed.Store(int64(time.Since(began)))
+					return "", errors.New("first")
+				}
+				return time.Since(began).String(), nil
+			})
+			h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
+			got, err := faultWait(t, h)
+			if err != nil {
+				t.Fatalf("Wait = %v; want a result", err)
+			}
+			second, err := time.ParseDuration(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waited := second - time.Duration(failed.Load()); waited < wait*4/5 || waited > faultPatience {
+				t.Errorf("the retry waited %v; want about %v", waited, wait)
+			}
+		})
+	}
+}
+
+func TestFaultClockJumpsBeforeADelayedStart(t *testing.T) {
+	const delay = time.Second
+	for name, years := range faultJumps {
+		t.Run(name, func(t *testing.T) {
+			c := newFaultClocks(t, jobs.QueueOptions{})
+			began := time.Now()
+			h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Delay: delay})
+			c.jump(years)
+			faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+			faultWantResult(t, h, "of a")
+			// Ahead, the server's clock says that the time has come.
+			if took := time.Since(began); years < 0 && took < delay {
+				t.Errorf("started after %v; want %v", took, delay)
+			}
+		})
+	}
+}
+
+func TestFaultClockJumpsWhileAWorkerIsDead(t *testing.T) {
+	for name, years := range faultJumps {
+		t.Run(name, func(t *testing.T) {
+			c := newFaultClocks(t, jobs.QueueOptions{Lease: time.Second})
+			// A worker that is cut off is as good as dead.
+			dead := newFaultProxy(t, c.proxy.server)
+			q := faultNewQueue(t, faultStore(t, dead.connect(t), jobs.StoreOptions{}), jobs.QueueOptions{})
+			running := make(chan struct{})
+			faultWork(t, q, jobs.WorkerOptions{}, func(ctx context.Context, j *faultJob) (string, error) {
+				close(running)
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			})
+			h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
+			<-running
+			dead.Cut()
+			c.jump(years)
+			began := time.Now()
+			faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+			faultWantResult(t, h, "of a")
+			if took := time.Since(began); took > 12*time.Second {
+				t.Errorf("started again after %v; want within 12 s", took)
+			}
+		})
+	}
+}
+
+func TestFaultClockJumpsAndADeadlineIsSaidToHavePassed(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour})
+	c.jump(1)
+	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	_, err := faultWait(t, h)
+	var job *jobs.JobError
+	if !errors.As(err, &job) || job.State != jobs.StateFailed || job.Message != jobs.ErrExpired.Error() {
+		t.Errorf("Wait = %v; want a *JobError that has failed: %v", err, jobs.ErrExpired)
+	}
+}
+
+func TestFaultClockJumpsBackAndADeadlineHasNotPassed(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour})
+	c.jump(-1)
+	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	faultWantResult(t, h, "of a")
+}
+
+// The deadline is the first attempt's: a retry may be later.
+func TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	faultWork(t, c.queue, jobs.WorkerOptions{}, func(_ context.Context, j *faultJob) (string, error) {
+		if j.Attempt > 1 {
+			return "of " + j.Input, nil
+		}
+		c.proxy.years.Store(1)
+		return "", errors.Join(errors.New("first"), c.store.Ping(context.Background()))
+	})
+	faultWantResult(t, faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour}), "of a")
+}
+
+// When an attempt has started is known as well as the server's clock is, which is
+// told late, or was set back. It was not before the job was there.
+func TestFaultClockJumpsBackBeforeTheStart(t *testing.T) {
+	c := newFaultClocks(t, jobs.QueueOptions{})
+	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})
+	c.jump(-1)
+	faultWork(t, c.queue, jobs.WorkerOptions{}, faultEcho)
+	faultWantResult(t, h, "of a")
+	if st := faultStatus(t, h); st.Started.Before(st.Submitted) || st.Finished.Before(st.Started) {
+		t.Errorf("submitted at %v, started at %v, finished at %v; want them in this order", st.Submitted, st.Started, st.Finished)
+	}
+}

@@ -1,0 +1,429 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/weir-go/weir/jobs"
+)
+
+// TestHistoriesAreLinearizable holds what concurrent callers and workers see of a key
+// against a sequence of the operations on it (see history_model_test.go).
+func TestHistoriesAreLinearizable(t *testing.T) {
+	histories := 400
+	if testing.Short() {
+		histories = 60
+	}
+	r := contract(t)
+	w := newHistories(r, 2, 10*time.Second)
+	limit := make(chan bool, 4)
+	var all sync.WaitGroup
+	for seed := range histories {
+		limit <- true
+		all.Go(func() {
+			defer func() { <-limit }()
+			h := w.play(t, uint64(seed), 4, 12)
+			h.check(t, lifeModel())
+		})
+	}
+	all.Wait()
+}
+
+// The same with a server, in a process of its own, that is killed and started again in
+// the middle of each history.
+func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
+	histories := 12
+	if testing.Short() {
+		histories = 3
+	}
+	r := contractWithServerApart(t)
+	w := newHistories(r, 2, 500*time.Millisecond)
+	w.cut = true
+	for seed := range histories {
+		var one sync.WaitGroup
+		var all []*lifeHistory
+		one.Go(func() {
+			<-time.After(time.Duration(rand.Int64N(int64(60 * time.Millisecond))))
+			r.killServer()
+		})
+		for i := range 3 {
+			one.Go(func() {
+				h := w.play(t, uint64(1000*seed+i), 4, 12)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				all = append(all, h)
+			})
+		}
+		one.Wait()
+		for _, h := range all {
+			h.check(t, lifeModel())
+		}
+	}
+}
+
+// A Submit that had no answer has begun a life all the same. That one fails, another
+// Submit begins the next, and then the first one repeats its write, finds that this is
+// done, and as it was told to restart begins a third.
+func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	submit := func(in string) lifeOp { return lifeOp{key: "0/a", call: "submit", in: in, restart: true} }
+	for _, slow := range []bool{true, false} {
+		h := &lifeHistory{}
+		life := func(at int64, in string, fence uint64, end jobs.State) {
+			h.add(lifeOp{key: "0/a", call: "start", in: in, fence: fence, attempt: 1}, lifeOut{answer: ok}, 0, at*ms)
+			h.add(lifeOp{key: "0/a", call: "end", fence: fence}, lifeOut{answer: ok, state: end}, at*ms, (at+10)*ms)
+		}
+		answered := 300 * ms
+		if slow {
+			answered = 1000 * ms
+		}
+		life(100, "in", 5, jobs.StateFailed)
+		h.add(submit("other"), lifeOut{answer: began}, 200*ms, 210*ms)
+		life(220, "other", 7, jobs.StateDone)
+		h.add(submit("in"), lifeOut{answer: began}, 0, answered)
+		life(1010, "in", 9, jobs.StateDone)
+		if got := porcupine.CheckOperations(lifeModel(), h.ops); got != slow {
+			t.Errorf("slow %t: the history has an explanation: %t; want %t", slow, got, slow)
+		}
+	}
+}
+
+// histories are played one beside another on one queue. The workers are of all.
+type histories struct {
+	r      *contractRig
+	queues []*stringQueue // of different connections
+	stores []*jobs.Store
+	cut    bool // attempts can be cut off
+	begin  time.Time
+
+	mu  sync.Mutex
+	all map[string]*lifeHistory // guarded by mu; by the key's first part
+}
+
+func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
+	w := &histories{r: r, begin: time.Now(), all: map[string]*lifeHistory{}}
+	o := jobs.QueueOptions{RetryInitial: time.Millisecond, RetryMax: 2 * time.Millisecond, MaxAttempts: 4, Lease: lease}
+	for range 4 {
+		store := r.open(jobs.StoreOptions{Timeout: opTimeout})
+		w.stores = append(w.stores, store)
+		w.queues = append(w.queues, r.queueOn(store, o))
+	}
+	for i := range workers {
+		store := r.open(jobs.StoreOptions{Timeout: opTimeout})
+		r.work(r.queueOn(store, o), jobs.WorkerOptions{Name: fmt.Sprint("w", i), Observe: w.observe}, w.handle)
+	}
+	return w
+}
+
+// opTimeout is the stores'; a write is repeated after a third of it.
+const opTimeout = 2 * time.Second
+
+func (w *histories) now() int64 { return int64(time.Since(w.begin)) }
+
+// A lifeHistory is the operations on some keys.
+type lifeHistory struct {
+	w    *histories
+	name string
+
+	mu   sync.Mutex
+	ops  []porcupine.Operation   // guarded by mu
+	open map[uint64]*lifeAttempt // guarded by mu; by fence; of which nothing was said
+	done bool                    // guarded by mu; the rest is not recorded
+}
+
+// A lifeAttempt is one that has started.
+type lifeAttempt struct {
+	op       lifeOp
+	started  int64
+	returned int64 // when the handler did; zero: it has not
+}
+
+// of returns the history of a key, which is "seed/key".
+func (w *histories) of(key string) *lifeHistory {
+	name, _, _ := strings.Cut(key, "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all[name]
+}
+
+func (h *lifeHistory) add(op lifeOp, out lifeOut, call, ret int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.addLocked(op, out, call, ret)
+}
+
+func (h *lifeHistory) addLocked(op lifeOp, out lifeOut, call, ret int64) {
+	if h.done {
+		return
+	}
+	op.slow = ret-call > int64(opTimeout/4) && op.call != "start"
+	if op.slow && out.answer == effects[op.call] {
+		// Its first try may have had its effect, too, and that was over before the next.
+		h.ops = append(h.ops, porcupine.Operation{Input: op, Output: lifeOut{answer: unavailable}, Call: call, Return: ret})
+	}
+	if out.answer == unavailable {
+		ret = math.MaxInt64
+	}
+	h.ops = append(h.ops, porcupine.Operation{Input: op, Output: out, Call: call, Return: ret})
+}
+
+// handle is every history's handler.
+func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
+	h := w.of(j.Key)
+	started := w.now()
+	a := &lifeAttempt{started: started, op: lifeOp{key: j.Key, call: "start", in: j.Input, fence: j.Fence, attempt: j.Attempt, cut: w.cut}}
+	h.mu.Lock()
+	h.addLocked(a.op, lifeOut{answer: ok}, 0, started)
+	a.op = lifeOp{key: j.Key, call: "end", fence: j.Fence}
+	h.open[j.Fence] = a
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		a.returned = w.now()
+	}()
+
+	r := rand.New(rand.NewPCG(j.Fence, uint64(j.Attempt)))
+	if n := r.IntN(3); n > 0 {
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(time.Duration(r.Int64N(int64(4 * time.Millisecond)))):
+		}
+	}
+	switch r.IntN(6) {
+	case 0, 1:
+		return "", errors.New("transient")
+	case 2:
+		return "", jobs.Permanent(errors.New("permanent"))
+	}
+	return fmt.Sprint(j.Fence), nil
+}
+
+// observe records what a Worker says of outcomes, which it says once they are kept or
+// refused.
+func (w *histories) observe(e jobs.Event) {
+	out := lifeOut{answer: ok}
+	switch e.Kind {
+	case jobs.EventSucceeded:
+		out.state = jobs.StateDone
+	case jobs.EventRetried:
+		out.state = jobs.StateRetrying
+	case jobs.EventEnded:
+		out.state = jobs.StateDead
+		if strings.Contains(e.Err.Error(), "permanent") {
+			out.state = jobs.StateFailed
+		}
+	case jobs.EventDropped:
+		out.answer = dropped
+	default:
+		return
+	}
+	w.mu.Lock()
+	all := w.all // a copy is made for each change
+	w.mu.Unlock()
+	for _, h := range all {
+		h.mu.Lock()
+		if a := h.open[e.Fence]; a != nil && a.returned > 0 {
+			delete(h.open, e.Fence)
+			if ended := w.now(); out.answer == dropped && ended-a.returned > int64(opTimeout/4) {
+				h.unknownLocked(a) // it was kept, perhaps, and replaced before the second try
+			} else {
+				h.addLocked(a.op, out, a.returned, ended)
+			}
+		}
+		h.mu.Unlock()
+	}
+}
+
+// unknownLocked adds that attempt a may have ended in any way, or not at all. h.mu must be
+// held.
+func (h *lifeHistory) unknownLocked(a *lifeAttempt) {
+	call := a.returned
+	if call == 0 {
+		call = a.started
+	}
+	for _, state := range []jobs.State{jobs.StateDone, jobs.StateFailed, jobs.StateDead, jobs.StateRetrying} {
+		h.addLocked(a.op, lifeOut{answer: unavailable, state: state}, call, 0)
+	}
+}
+
+// play has some callers do some operations each, waits until the jobs are over, and
+// returns what was seen.
+func (w *histories) play(t *testing.T, seed uint64, callers, each int) *lifeHistory {
+	h := &lifeHistory{w: w, name: fmt.Sprint(seed), open: map[uint64]*lifeAttempt{}}
+	w.mu.Lock()
+	all := map[string]*lifeHistory{h.name: h}
+	for k, v := range w.all {
+		all[k] = v
+	}
+	w.all = all // a copy: observers read the old one
+	w.mu.Unlock()
+	keys := []string{h.name + "/a", h.name + "/b"}
+	var callersDone sync.WaitGroup
+	for i := range callers {
+		callersDone.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for range each {
+				h.call(t, r, i, keys[r.IntN(len(keys))])
+				if r.IntN(3) == 0 {
+					<-time.After(time.Duration(r.Int64N(int64(3 * time.Millisecond))))
+				}
+			}
+		})
+	}
+	callersDone.Wait()
+	h.quiet(t, keys)
+	return h
+}
+
+// call makes one operation, by one of the connections.
+func (h *lifeHistory) call(t *testing.T, r *rand.Rand, caller int, key string) {
+	q, store := h.w.queues[caller], h.w.stores[caller]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	op, out := lifeOp{key: key}, lifeOut{answer: ok}
+	id := contractID(key)
+	begin := h.w.now()
+	var err error
+	switch n := r.IntN(100); {
+	case n < 45:
+		op.call, op.in, op.restart = "submit", "in", r.IntN(4) == 0
+		if r.IntN(8) == 0 {
+			op.in = "other"
+		}
+		var hd *stringHandle
+		hd, err = q.Submit(ctx, op.in, jobs.SubmitOptions{Key: key, Restart: op.restart})
+		if err == nil {
+			out.answer = began
+			if hd.Joined() {
+				out.answer = joined
+			}
+			if hd.ID() != id {
+				t.Errorf("ID of the key %q = %s; want %s", key, hd.ID(), id)
+			}
+		}
+	case n < 65:
+		op.call = "cancel"
+		err = store.Cancel(ctx, "q", id)
+	case n < 72:
+		op.call = "retry"
+		err = store.Retry(ctx, "q", id)
+	case n < 80:
+		op.call = "drop"
+		err = store.Drop(ctx, "q", id)
+	default:
+		h.status(ctx, t, store, key)
+		return
+	}
+	if err != nil {
+		out.answer = answerOf(t, op.call, err)
+	}
+	h.add(op, out, begin, h.w.now())
+}
+
+func answerOf(t *testing.T, call string, err error) string {
+	for target, answer := range map[error]string{
+		jobs.ErrConflict: conflict, jobs.ErrFinished: finished, jobs.ErrNotFound: notFound, jobs.ErrUnavailable: unavailable,
+		context.DeadlineExceeded: unavailable,
+	} {
+		if errors.Is(err, target) {
+			return answer
+		}
+	}
+	t.Errorf("%s = %v; want an error of the documentation", call, err)
+	return unavailable
+}
+
+func (h *lifeHistory) status(ctx context.Context, t *testing.T, store *jobs.Store, key string) jobs.Status {
+	begin := h.w.now()
+	s, err := store.Status(ctx, "q", contractID(key))
+	op, out := lifeOp{key: key, call: "status"}, lifeOut{answer: ok, state: s.State, attempt: s.Attempt, fence: s.Fence}
+	if err != nil {
+		out = lifeOut{answer: answerOf(t, "status", err)}
+	}
+	if out.answer != unavailable { // it says nothing
+		h.add(op, out, begin, h.w.now())
+	}
+	return s
+}
+
+// quiet waits until the jobs are over, and all outcomes are said.
+func (h *lifeHistory) quiet(t *testing.T, keys []string) {
+	for _, key := range keys {
+		late := time.After(patience)
+		for over := false; !over; {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			s, err := h.w.stores[0].Status(ctx, "q", contractID(key))
+			cancel()
+			over = errors.Is(err, jobs.ErrNotFound) || err == nil && s.State.Terminal()
+			select {
+			case <-late:
+				t.Errorf("after %v the job of key %q is %+v (%v); want it over", patience, key, s, err)
+				over = true
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		h.status(ctx, t, h.w.stores[1], key)
+		cancel()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.open { // nobody will say more of them
+		h.unknownLocked(a)
+	}
+	h.addUnseenLocked()
+	h.done = true
+}
+
+// addUnseenLocked adds the starts that a Status has shown and no handler: the attempt was
+// marked, and its handler has not come to run yet, or its worker was never told. h.mu must
+// be held.
+func (h *lifeHistory) addUnseenLocked() {
+	seen := map[uint64]bool{0: true}
+	for _, op := range h.ops {
+		if in := op.Input.(lifeOp); in.call == "start" {
+			seen[in.fence] = true
+		}
+	}
+	for _, op := range slices.Clone(h.ops) {
+		in, out := op.Input.(lifeOp), op.Output.(lifeOut)
+		if in.call == "status" && !seen[out.fence] {
+			seen[out.fence] = true
+			h.addLocked(lifeOp{key: in.key, call: "start", in: anyInput, fence: out.fence, attempt: out.attempt, cut: h.w.cut}, lifeOut{answer: ok}, 0, math.MaxInt64)
+		}
+	}
+}
+
+// check holds the history against the model.
+func (h *lifeHistory) check(t *testing.T, model porcupine.Model) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ops) < 20 {
+		t.Errorf("history %s has %d operations; want at least 20", h.name, len(h.ops))
+	}
+	for _, part := range model.Partition(h.ops) {
+		switch porcupine.CheckOperationsTimeout(model, part, 30*time.Second) {
+		case porcupine.Illegal:
+			slices.SortFunc(part, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
+			var lines strings.Builder
+			for _, op := range part {
+				fmt.Fprintf(&lines, "  %v to %v: %+v -> %+v\n", time.Duration(op.Call), time.Duration(op.Return), op.Input, op.Output)
+			}
+			t.Errorf("history %s has no explanation:\n%s", h.name, &lines)
+		case porcupine.Unknown:
+			t.Errorf("history %s: %d operations were not judged within 30s", h.name, len(part))
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package jobscheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/jobs"
+)
+
+// graceful is how long a worker that is told to stop waits for its attempts.
+const graceful = 300 * time.Millisecond
+
+// An outcome is the error of an attempt that fails as planned.
+type outcome struct{ how string }
+
+func (o outcome) Error() string { return o.how + ": as planned" }
+
+// classify is the queue's Classify.
+func classify(err error) weir.Class {
+	var o outcome
+	if errors.As(err, &o) {
+		switch o.how {
+		case classed:
+			return weir.ClassPermanent
+		case overload:
+			return weir.ClassOverload
+		}
+	}
+	return weir.ClassTransient
+}
+
+// runWorker is the process of a worker, until it is told to stop.
+func runWorker(c config, j *journal, told <-chan command) error {
+	q, end, err := openQueue(c)
+	if err != nil {
+		return err
+	}
+	defer end()
+	w, err := q.Work(c.handler(j), jobs.WorkerOptions{Name: j.by, Concurrency: concurrency, Observe: func(e jobs.Event) {
+		note := event{What: said, ID: e.ID, Attempt: e.Attempt, Err: e.Kind.String()}
+		switch {
+		case e.Kind == jobs.EventStarted:
+			return // the handler says so, too
+		case e.Kind == jobs.EventSucceeded:
+			note.What, note.Err = kept, ""
+		case e.Err != nil:
+			note.Err += ": " + e.Err.Error()
+		}
+		j.note(note)
+	}})
+	if err != nil {
+		return err
+	}
+	for t := range told {
+		if t == tellStop {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), graceful)
+	defer cancel()
+	if err := w.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}
+
+// handler does what the plan says, and notes when each attempt begins and ends.
+func (c config) handler(j *journal) jobs.Handler[input, string] {
+	return func(ctx context.Context, job *jobs.Job[input]) (string, error) {
+		e := event{What: started, Name: job.Input.Name, ID: job.ID, Attempt: job.Attempt, Fence: job.Fence}
+		j.note(e)
+		e.From, e.What = now(), ended
+		f := planOf(c.Seed, job.Input.Name, c.Lease).fates(job.Attempt)
+		over := time.NewTimer(f.took)
+		defer over.Stop()
+		select {
+		case <-ctx.Done():
+			e.Err = fmt.Sprintf("%s: %v", stopped, context.Cause(ctx))
+			j.note(e)
+			return "", context.Cause(ctx)
+		case <-over.C:
+		}
+		if f.how == fine {
+			e.Result = fmt.Sprintf("%s/%d/%d/%s", job.Input.Name, job.Attempt, job.Fence, j.by)
+			j.note(e)
+			return e.Result, nil
+		}
+		err := outcome{f.how}
+		e.Err = err.Error()
+		j.note(e)
+		switch f.how {
+		case panics:
+			panic(err)
+		case permanent:
+			return "", jobs.Permanent(err)
+		case retryIn:
+			return "", jobs.RetryIn(err, retryInitial)
+		}
+		return "", err
+	}
+}
+
+// howOf is the outcome that an ended event tells of.
+func howOf(e event) string {
+	how, _, _ := strings.Cut(e.Err, ":")
+	return how
+}

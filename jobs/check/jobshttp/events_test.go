@@ -1,0 +1,214 @@
+package jobshttp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/jobshttp"
+)
+
+// An event is one of a stream; one without a name is a comment or a setting.
+type event struct {
+	id   uint64
+	name string
+	job  job
+}
+
+// stream opens an event stream. The channel is closed at its end.
+func (x *site) stream(path string, fields ...string) (*http.Response, <-chan event) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
+	x.t.Cleanup(cancel)
+	resp, err := http.DefaultTransport.RoundTrip(x.request("GET", path, "", fields...).WithContext(ctx))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	events := make(chan event, 100)
+	go func() { // ends with the stream
+		defer close(events)
+		defer resp.Body.Close()
+		var e event
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			switch name, value, _ := strings.Cut(s.Text(), ": "); name {
+			case "id":
+				e.id, _ = strconv.ParseUint(value, 10, 64)
+			case "event":
+				e.name = value
+			case "data":
+				_ = json.Unmarshal([]byte(value), &e.job) // checked by who reads it
+			case "":
+				if strings.HasPrefix(s.Text(), ":") {
+					e.name = "comment"
+				} else {
+					events <- e
+					e = event{}
+				}
+			}
+		}
+	}()
+	return resp, events
+}
+
+func names(events <-chan event) (all []string) {
+	for e := range events {
+		all = append(all, e.name)
+	}
+	return all
+}
+
+func TestH23_EventsTellEachChange(t *testing.T) {
+	x := newSite(t, setup{})
+	id := x.async("POST", "/slow", "").job.ID
+	x.arrives()
+	resp, events := x.stream("/.weir/jobs/"+id, "Accept: text/html, text/event-stream;q=0.5")
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store, private" {
+		t.Errorf("the stream is %d %v", resp.StatusCode, resp.Header)
+	}
+	if e := <-events; e.name != "" {
+		t.Errorf("first comes %+v; want retry", e)
+	}
+	first := <-events
+	if first.name != "status" || first.id == 0 || first.job.ID != id || first.job.State != "running" {
+		t.Errorf("first comes %+v; want the status now", first)
+	}
+	x.may <- struct{}{}
+	last := <-events
+	if last.name != "result" || last.id <= first.id || last.job.State != "done" || last.job.ResultURL == "" {
+		t.Errorf("then comes %+v; want the result", last)
+	}
+	if e, ok := <-events; ok {
+		t.Errorf("after the end comes %+v", e)
+	}
+}
+
+func TestH23_EventsResume(t *testing.T) {
+	x := newSite(t, setup{})
+	id := x.async("POST", "/slow", "").job.ID
+	x.arrives()
+	_, events := x.stream("/.weir/jobs/" + id + "/events")
+	<-events
+	seen := (<-events).id
+	_, events = x.stream("/.weir/jobs/"+id+"/events", "Last-Event-ID: "+strconv.FormatUint(seen, 10))
+	<-events // retry
+	select {
+	case e := <-events:
+		t.Errorf("what was seen comes again: %+v", e)
+	case <-time.After(300 * time.Millisecond):
+	}
+	x.may <- struct{}{}
+	last := <-events
+	if last.name != "result" {
+		t.Errorf("then comes %+v; want the result", last)
+	}
+	_, events = x.stream("/.weir/jobs/"+id+"/events", "Last-Event-ID: "+strconv.FormatUint(seen, 10))
+	if got := names(events); !slices.Equal(got, []string{"", "result"}) {
+		t.Errorf("who has missed the end gets %q; want it at once", got)
+	}
+	a := x.is("who has seen the end", x.do("GET", "/.weir/jobs/"+id+"/events", "", "Last-Event-ID: "+strconv.FormatUint(last.id, 10)), 204)
+	x.has("who has seen the end", a, "Cache-Control", "no-store, private")
+}
+
+func TestH23_EventsOfOtherEnds(t *testing.T) {
+	x := newSite(t, setup{})
+	id := x.async("POST", "/slow", "").job.ID
+	x.arrives()
+	x.do("DELETE", "/.weir/jobs/"+id, "")
+	_, events := x.stream("/.weir/jobs/" + id + "/events")
+	if got := names(events); !slices.Equal(got, []string{"", "canceled"}) {
+		t.Errorf("a canceled job's events are %q", got)
+	}
+	x.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	id = x.async("POST", "/quick", "").job.ID
+	x.over(id)
+	_, events = x.stream("/.weir/jobs/" + id + "/events")
+	if got := names(events); !slices.Equal(got, []string{"", "failed"}) {
+		t.Errorf("a dead job's events are %q", got)
+	}
+}
+
+func TestH23_EventsTellProgress(t *testing.T) {
+	x := newSite(t, setup{idle: true})
+	// A worker of this queue that tells how far it is, as the route's do not.
+	q, err := jobs.NewQueue[jobshttp.Request, jobshttp.Response](t.Context(), x.store, "all-once", jobs.QueueOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := make(chan jobs.Progress)
+	w, err := q.WithCodecs(
+		jobs.Codec[jobshttp.Request]{Decode: func([]byte, int) (r jobshttp.Request, err error) { return r, nil }},
+		jobs.JSON[jobshttp.Response](),
+	).Work(func(ctx context.Context, j *jobs.Job[jobshttp.Request]) (out jobshttp.Response, err error) {
+		for {
+			select {
+			case p, more := <-steps:
+				if !more {
+					return out, nil
+				}
+				j.Progress(p)
+			case <-ctx.Done():
+				return out, ctx.Err()
+			}
+		}
+	}, jobs.WorkerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = w.Stop(ctx) // it has nothing left
+	}()
+	_, events := x.stream(x.async("POST", "/slow", "").job.StatusURL + "/events")
+	next := func(name string) event {
+		t.Helper()
+		for e := range events {
+			if e.name == "status" && e.job.State == "queued" || e.name == "" {
+				continue // the worker has not come to it
+			}
+			if e.name != name {
+				t.Errorf("the event is %+v; want %s", e, name)
+			}
+			return e
+		}
+		t.Fatalf("the stream ended; want %s", name)
+		return event{}
+	}
+	if e := next("status"); e.job.State != "running" {
+		t.Errorf("the first event is %+v; want that it runs", e)
+	}
+	for n := int64(1); n <= 2; n++ {
+		steps <- jobs.Progress{Done: n, Total: 3}
+		if e := next("progress"); e.job.Progress.Done != n || e.job.Progress.Total != 3 {
+			t.Errorf("the event has %+v; want %d of 3", e.job.Progress, n)
+		}
+	}
+	close(steps)
+	next("result")
+}
+
+func TestH23_EventsBeat(t *testing.T) {
+	x := newSite(t, setup{options: jobshttp.Options{Heartbeat: 20 * time.Millisecond}})
+	id := x.async("POST", "/slow", "").job.ID
+	x.arrives()
+	_, events := x.stream("/.weir/jobs/" + id + "/events")
+	beats := 0
+	for e := range events {
+		if e.name == "comment" {
+			if beats++; beats == 3 {
+				x.service.Leave()
+			}
+		}
+	}
+	if beats < 3 {
+		t.Errorf("%d heartbeats; want 3, and an end with Leave", beats)
+	}
+	x.may <- struct{}{}
+}

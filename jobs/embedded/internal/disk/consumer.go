@@ -1,0 +1,149 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weir-go/weir/jobs/bounded"
+)
+
+// A Queue has items, and so needs a consumer.
+type Queue struct {
+	Namespace, Name string
+	Lease           time.Duration // of its jobs; 0: not known
+}
+
+// A consumerState is what of a consumer's file decides which items it hands out.
+type consumerState struct {
+	acked, delivered uint64               // sequences of the stream
+	pending          map[uint64]time.Time // delivered, and not acknowledged
+}
+
+var errConsumer = errors.New("it cannot be read")
+
+// The form of a consumer's file: two bytes, then numbers.
+const (
+	consumerMagic   = 22
+	consumerVersion = 2
+	maxPendingItems = 50_000_000
+)
+
+// decodeConsumer reads a consumer's file, which has no checksum.
+func decodeConsumer(b []byte) (*consumerState, error) {
+	if len(b) < 2 || b[0] != consumerMagic || b[1] != consumerVersion {
+		return nil, errConsumer
+	}
+	b = b[2:]
+	bad := false
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if bad = bad || n <= 0; bad {
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	signed := func() int64 {
+		v, n := binary.Varint(b)
+		if bad = bad || n <= 0; bad {
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	_, acked, _, delivered := number(), number(), number(), number()
+	s := &consumerState{acked: acked, delivered: delivered, pending: map[uint64]time.Time{}}
+	if n := number(); n > 0 {
+		if n > maxPendingItems {
+			return nil, errConsumer
+		}
+		newest := signed()
+		for i := uint64(0); i < n && !bad; i++ {
+			seq, _, before := number(), number(), signed()
+			s.pending[seq+acked] = time.Unix(newest-before, 0)
+		}
+	}
+	if bad {
+		return nil, errConsumer
+	}
+	return s, nil
+}
+
+// fault returns why the consumer of a queue would not hand out all of its items, as
+// one whose file is damaged or much older than the stream.
+func (c *consumerState) fault(s *stored, queue string, now time.Time) error {
+	if c.acked > c.delivered || c.delivered > s.last {
+		return fmt.Errorf("it is ahead of the jobs, at %d of %d", c.delivered, s.last)
+	}
+	for seq, m := range s.items {
+		if m.queue != queue || seq > c.delivered {
+			continue
+		}
+		if at, ok := c.pending[seq]; !ok || at.After(now.Add(time.Hour)) {
+			return fmt.Errorf("it leaves out a job, at %d", seq)
+		}
+	}
+	return nil
+}
+
+// A Healed consumer is one whose files were moved away: the server makes them anew,
+// and hands out all items.
+type Healed struct {
+	File, Why string
+}
+
+// heal moves away files of consumers that would keep jobs from being handed out, and
+// returns the queues that need one. The jobs themselves do not depend on them.
+func heal(s *stored, away func(path string) error, now time.Time) (done []Healed, queues []Queue, err error) {
+	folder := filepath.Join(s.dir, "obs")
+	needed := map[string]bool{}
+	for _, m := range s.items {
+		needed[m.queue] = true
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		path, fault := consumerFault(s, filepath.Join(folder, e.Name()), now)
+		if fault == nil {
+			continue
+		}
+		needed[e.Name()] = true
+		if err := away(path); err != nil {
+			return done, nil, err
+		}
+		done = append(done, Healed{path, cause(fault)})
+	}
+	for queue := range needed {
+		queues = append(queues, Queue{s.name[len(StreamPrefix):], queue, s.leases[queue]})
+	}
+	return done, queues, nil
+}
+
+// consumerFault returns what is wrong with the files of a consumer, and which of them
+// is to be moved away.
+func consumerFault(s *stored, dir string, now time.Time) (path string, fault error) {
+	queue := filepath.Base(dir)
+	if fault := metaFault(dir, s.name+"/"+queue); fault != nil {
+		return dir, fault
+	}
+	path = filepath.Join(dir, "o.dat")
+	text, err := bounded.File(path, maxBlock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil // it has handed nothing out
+	}
+	if err != nil {
+		return path, err
+	}
+	c, err := decodeConsumer(text)
+	if err != nil {
+		return path, err
+	}
+	return path, c.fault(s, queue, now)
+}

@@ -1,0 +1,174 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// contents are what a ledger says.
+type contents struct {
+	messages map[key]message // the last of each key
+	last     uint64
+	at       time.Time // of the last frame
+	size     int64     // of what could be read
+	damaged  bool      // a frame cannot be read, and others after it can
+	numbers  map[string]uint64
+}
+
+func newContents() *contents {
+	return &contents{messages: map[key]message{}, numbers: map[string]uint64{}, size: int64(ledgerHead)}
+}
+
+// maxLedger bounds what is read of a ledger.
+const maxLedger = 4 << 30
+
+// readLedger reads a ledger. Its error is ErrNewer, or that of the file.
+func readLedger(path string) (*contents, error) {
+	b, err := readFile(path, maxLedger)
+	if err != nil {
+		return nil, err
+	}
+	return decodeLedger(path, b)
+}
+
+// decodeLedger reads the text of a ledger.
+func decodeLedger(path string, b []byte) (*contents, error) {
+	c := newContents()
+	switch {
+	case len(b) < ledgerHead || string(b[:len(ledgerMagic)]) != ledgerMagic:
+		c.damaged = true
+		return c, nil
+	case b[len(ledgerMagic)] > ledgerVersion:
+		return nil, fmt.Errorf("%s: %w: form %d, this program reads %d", path, ErrNewer, b[len(ledgerMagic)], ledgerVersion)
+	}
+	names := map[uint64]string{}
+	for off := ledgerHead; off < len(b); {
+		size, ok := frameAt(b, off)
+		if !ok {
+			next := off + 1
+			for ; next < len(b); next++ {
+				if _, ok := frameAt(b, next); ok {
+					break
+				}
+			}
+			if next == len(b) {
+				break // it was cut short
+			}
+			c.damaged = true
+			off = next
+			continue
+		}
+		if err := c.read(b[off+8:off+size], names); err != nil {
+			c.damaged = true
+		}
+		off += size
+		c.size = int64(off)
+	}
+	for n, name := range names {
+		c.numbers[name] = n
+	}
+	return c, nil
+}
+
+// frameAt returns the size of the frame at off.
+func frameAt(b []byte, off int) (size int, ok bool) {
+	if off+8 > len(b) {
+		return 0, false
+	}
+	n := int(binary.LittleEndian.Uint32(b[off:]))
+	if n < 3 || n > len(b)-off-8 {
+		return 0, false
+	}
+	return n + 8, crc32.Checksum(b[off+8:off+8+n], castagnoli) == binary.LittleEndian.Uint32(b[off+4:])
+}
+
+var errEntry = errors.New("an entry that cannot be read")
+
+// read reads the entries of a frame.
+func (c *contents) read(b []byte, names map[uint64]string) error {
+	bad := false
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	instant := func() time.Time {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			bad = true
+			return time.Time{}
+		}
+		b = b[n:]
+		return time.UnixMilli(v)
+	}
+	for len(b) > 0 && !bad {
+		what := b[0]
+		b = b[1:]
+		switch what {
+		case entryQueue:
+			n, size := number(), number()
+			if bad || size > uint64(len(b)) {
+				return errEntry
+			}
+			names[n], b = string(b[:size]), b[size:]
+		case entryLast:
+			last, at := number(), instant()
+			c.last, c.at = max(c.last, last), at
+		case byte(work), byte(state), byte(terminal):
+			m := message{kind: kind(what)}
+			m.queue, m.state = names[number()], kind(what) != work
+			if bad || len(b) < len(m.id) {
+				return errEntry
+			}
+			b = b[copy(m.id[:], b):]
+			m.seq, m.time = number(), instant()
+			if ttl := number(); ttl > 0 {
+				m.expires = m.time.Add(time.Duration(ttl-1) * time.Second)
+			}
+			if !bad {
+				c.put(m)
+			}
+		default:
+			return errEntry
+		}
+	}
+	if bad {
+		return errEntry
+	}
+	return nil
+}
+
+// put notes a message, if it is the last of its key.
+func (c *contents) put(m message) {
+	if old, there := c.messages[m.key]; !there || old.seq <= m.seq {
+		c.messages[m.key] = m
+	}
+}
+
+// over reports whether a work item is that of a job that is over: a state after it
+// says so.
+func (c *contents) over(m message) bool {
+	s, there := c.messages[key{m.queue, m.id, true}]
+	return there && s.kind == terminal && s.seq > m.seq
+}
+
+// prune drops what may be missing from the stream.
+func (c *contents) prune(now time.Time) {
+	for k, m := range c.messages {
+		if m.kind == work && c.over(m) {
+			delete(c.messages, k)
+		}
+	}
+	for k, m := range c.messages {
+		if m.gone(now) {
+			delete(c.messages, k)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package weir
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// A Policy is what one call wants otherwise than the Options say, see
+// [Guard.GetWith]. The zero Policy wants nothing else. Fields can be combined,
+// but for OnlyCached with Bypass.
+type Policy struct {
+	// MaxAge is the greatest age of a value, or a not-found, that the call takes,
+	// whether it is fresh, stale or stands in for an error: see Result.Age. What a
+	// load brings that the call starts or joins is always young enough. Zero: any
+	// age. Negative is an OptionError.
+	MaxAge time.Duration
+
+	// OnlyCached starts and joins no load, neither for the answer nor to refresh
+	// it, and asks no Tier. Without a value that may be served the error is
+	// ErrNotCached. That is also the Cause of a value within StaleIfError.
+	OnlyCached bool
+
+	// Bypass takes nothing from memory while a load may bring it: one is started,
+	// or joined if it runs already, even if its function was called before this
+	// call. If it fails, the value in memory stands in for it, fresh or within
+	// StaleIfError, with Result.Cause. To see a write of your own, Invalidate
+	// its key; a Bypass need not.
+	Bypass bool
+
+	// NoStale takes no stale value: neither within StaleWhileRevalidate nor in
+	// place of an error or a long wait.
+	NoStale bool
+
+	// SoftTimeout stands in for Options.SoftTimeout. Zero: that. Negative: none.
+	SoftTimeout time.Duration
+
+	// Priority is the class of the call in the limiter's queue, as
+	// limit.ContextWithPriority sets it. Zero (limit.Normal): that of the context.
+	Priority limit.Priority
+}
+
+// GetWith is [Guard.GetResult] under a policy of the call's own. A policy that
+// cannot be is an OptionError in the Result. docs/reference/call-policies.md says
+// how each field meets running loads, invalidations and the fleet.
+func (g *Guard[K, V]) GetWith(ctx context.Context, key K, p Policy) Result[V] {
+	if p == (Policy{}) {
+		return g.GetResult(ctx, key)
+	}
+	if err := p.validate(); err != nil {
+		return Result[V]{Err: err}
+	}
+	if p.Priority != limit.Normal {
+		ctx = limit.ContextWithPriority(ctx, p.Priority)
+	}
+	return handOn(ctx, g, g.getWith(ctx, key, p))
+}
+
+func (p *Policy) validate() error {
+	if p.MaxAge >= 0 && !(p.OnlyCached && p.Bypass) {
+		return nil
+	}
+	c := newChecks()
+	c.duration("Policy.MaxAge", p.MaxAge)
+	c.Check(!p.OnlyCached || !p.Bypass, "Policy.OnlyCached", true, "false with Bypass")
+	return c.Err()
+}
+
+// getWith is get under a policy, which is valid.
+func (g *Guard[K, V]) getWith(ctx context.Context, key K, p Policy) Result[V] {
+	if g.hot != nil {
+		g.asked(key, rand.Uint64(), g.clock())
+	}
+	c := call[K, V]{g: g, ctx: ctx, key: key, policy: p, forced: p.Bypass}
+	for {
+		var e *entry[V]
+		now := g.clock()
+		if !c.forced {
+			e = g.lookup(key)
+			if r, ok := c.fromMemory(e, now); ok {
+				if !p.OnlyCached {
+					g.refresh(ctx, e, now, key)
+				}
+				return r
+			}
+		}
+		if p.OnlyCached {
+			return c.notCached()
+		}
+		if r, ok := c.load(e, now); ok && c.fits(r) {
+			return r
+		} else if ok {
+			c.forced = true // what others have loaded will not do
+		}
+	}
+}
+
+// fromMemory is Guard.fromMemory under the call's policy.
+func (c *call[K, V]) fromMemory(e *entry[V], now instant) (Result[V], bool) {
+	g := c.g
+	if e == nil {
+		return Result[V]{}, false
+	}
+	if !c.tooOld(e, now) && (now < e.freshUntil || !c.policy.NoStale) {
+		return g.fromMemory(c.ctx, c.key, e, now, c.counted)
+	}
+	if failing := e.failing(now); failing != nil && !g.closed.Load() && now >= e.freshUntil {
+		once(&g.count.memoHits, c.counted)
+		return Result[V]{Err: failing.err, Source: FromMemory}, true
+	}
+	return Result[V]{}, false
+}
+
+// notCached answers a call that wants no load, and has nothing in memory.
+func (c *call[K, V]) notCached() Result[V] {
+	c.counts(&c.g.count.rejected)
+	if err := checkKey(c.key); err != nil {
+		return Result[V]{Err: err}
+	}
+	if c.g.closed.Load() {
+		return Result[V]{Err: ErrClosed}
+	}
+	return c.failed(ErrNotCached)
+}
+
+// tooOld reports whether the call's policy excludes e for its age.
+func (c *call[K, V]) tooOld(e *entry[V], now instant) bool {
+	return c.policy.MaxAge > 0 && now-e.loadedAt > int64(c.policy.MaxAge)
+}
+
+// renews reports whether the call's policy is why e, which may be nil, is loaded
+// again: then the fleet's copy of it will not do.
+func (c *call[K, V]) renews(e *entry[V]) bool {
+	return e != nil && (c.policy.MaxAge > 0 || c.policy.NoStale)
+}
+
+// servesOnError reports whether e, which may be nil, may stand in for a failed
+// load, for this call.
+func (c *call[K, V]) servesOnError(e *entry[V], now instant) bool {
+	return e.servesOnError(now) && !c.tooOld(e, now) && (!c.policy.NoStale || now < e.freshUntil && !c.forced)
+}
+
+// softTimeout is how long the call waits if there is a value to serve; 0 for as
+// long as it takes.
+func (c *call[K, V]) softTimeout() time.Duration {
+	return max(choose(c.policy.SoftTimeout, c.g.o.SoftTimeout), 0)
+}
+
+// fits reports whether r, the answer of a flight, is what the call's policy
+// takes. A flight may be answered by the Tier, for callers who want less.
+func (c *call[K, V]) fits(r Result[V]) bool {
+	p := &c.policy
+	if r.Source != FromTier || r.Age <= time.Duration(c.g.clock()-c.came) { // loaded since the call began
+		return true
+	}
+	return (p.MaxAge <= 0 || r.Age <= p.MaxAge) && !(p.NoStale && r.State == StateStale)
+}

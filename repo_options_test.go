@@ -1,0 +1,213 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/batch"
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// optionTable says of each option that is a number or a duration what zero and
+// negative mean.
+const optionTable = "docs/reference/options.md"
+
+// optionRow is a row of it: the option, zero, negative.
+var optionRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+?) \\| (.+?) \\|$")
+
+// negatives are what a negative value may mean, as the table says it: a fault, or
+// that there is none of what the option bounds or does. Where the type has no
+// negative values it is a dash.
+var negatives = regexp.MustCompile(`^(–|error|none|as zero)([,;] .+)?$`)
+
+func TestRepoOptionTableIsComplete(t *testing.T) {
+	needCheckout(t)
+	rows := map[string]string{} // negative, by name
+	var order []string
+	for _, row := range optionRow.FindAllStringSubmatch(string(readFile(t, optionTable)), -1) {
+		name, negative := row[1], row[3]
+		if rows[name] != "" {
+			t.Errorf("%s: two rows for %s", optionTable, name)
+		}
+		rows[name] = negative
+		order = append(order, name)
+		if !negatives.MatchString(negative) {
+			t.Errorf("%s: negative is %q for %s; want error, none, as zero, or – for a type without sign", optionTable, negative, name)
+		}
+	}
+	if !slices.IsSorted(order) {
+		t.Errorf("%s: rows are not in the order of their names", optionTable)
+	}
+	fields := optionFields(goFiles(t))
+	for name, unsigned := range fields {
+		switch negative, ok := rows[name]; {
+		case !ok:
+			t.Errorf("%s: no row for %s; say what zero and negative mean there", optionTable, name)
+		case unsigned != (negative == "–"):
+			t.Errorf("%s: negative is %q for %s; want – for a type without sign, and for no other", optionTable, negative, name)
+		}
+	}
+	for name := range rows {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("%s: there is no option %s", optionTable, name)
+		}
+	}
+	if len(fields) < 100 {
+		t.Errorf("%d options found; is the test still looking in the right place?", len(fields))
+	}
+	checkNegatives(t, rows)
+}
+
+// checkNegatives compares the table with what the packages say to -1.
+func checkNegatives(t *testing.T, rows map[string]string) {
+	t.Helper()
+	var guard weir.Options
+	var handler weirhttp.Options
+	var fixed limit.ConcurrencyOptions
+	var adaptive limit.AdaptiveOptions
+	var rate limit.RateOptions
+	var batches batch.Options
+	shared := fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
+	none := func(context.Context, []int) ([]int, error) { return nil, nil }
+	for _, of := range []struct {
+		name  string
+		o     any
+		check func() error
+	}{
+		{"weir.Options", &guard, func() error { return guard.Validate() }},
+		{"weir.Batching", &guard.Batch, func() error { return guard.Validate() }},
+		{"weirhttp.Options", &handler, func() error { return handler.Validate() }},
+		{"weirhttp.Policy", &handler.Policy, func() error { return handler.Validate() }},
+		{"weirhttp.ClientLimits", &handler.Clients, func() error { return handler.Validate() }},
+		{"limit.ConcurrencyOptions", &fixed, func() error { _, err := limit.NewConcurrency(fixed); return err }},
+		{"limit.AdaptiveOptions", &adaptive, func() error { _, err := limit.NewAdaptive(adaptive); return err }},
+		{"limit.RateOptions", &rate, func() error { _, err := limit.NewRateLimiter(rate); return err }},
+		{"fleet.Config", &shared, func() error { return shared.Validate() }},
+		{"batch.Options", &batches, func() error { _, err := batch.New(none, batches); return err }},
+	} {
+		o := reflect.ValueOf(of.o).Elem()
+		for i := range o.NumField() {
+			field, name := o.Field(i), o.Type().Field(i).Name
+			negative := rows[of.name+"."+name]
+			switch {
+			case field.CanInt() && field.Kind() != reflect.Int8 && negative != "":
+				field.SetInt(-1)
+			case field.CanFloat():
+				field.SetFloat(-1)
+			default:
+				continue
+			}
+			fault := strings.Contains(fmt.Sprint(of.check()), "."+name+" is -1")
+			if fault != strings.HasPrefix(negative, "error") {
+				t.Errorf("%s.%s = -1: %v; the table says %s", of.name, name, of.check(), negative)
+			}
+			field.SetZero()
+		}
+	}
+}
+
+// A structType is one of a package's exported structs.
+type structType struct {
+	pkg    string // its name
+	fields *ast.FieldList
+}
+
+// optionFields returns the options of all packages that others import, as
+// package.Struct.Field, and whether their type has no sign: the exported numbers
+// and durations of the structs that are called Options, Config or Policy, or end
+// so, of weir.Entry, and of the structs that these have.
+func optionFields(files []goFile) map[string]bool {
+	dirs := map[string]map[string]structType{} // by folder, then by name
+	for _, f := range files {
+		dir := path.Dir(f.path)
+		if f.isTest() || !importable(f, dir) {
+			continue
+		}
+		if dirs[dir] == nil {
+			dirs[dir] = map[string]structType{}
+		}
+		for _, d := range f.ast.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range g.Specs {
+				if ts, ok := s.(*ast.TypeSpec); ok && ts.Name.IsExported() {
+					if st, ok := ts.Type.(*ast.StructType); ok {
+						dirs[dir][ts.Name.Name] = structType{f.ast.Name.Name, st.Fields}
+					}
+				}
+			}
+		}
+	}
+	all := map[string]bool{}
+	for _, structs := range dirs {
+		seen := map[string]bool{}
+		var visit func(name string)
+		visit = func(name string) {
+			st, ok := structs[name]
+			if !ok || seen[name] {
+				return
+			}
+			seen[name] = true
+			for _, field := range st.fields.List {
+				kind := typeName(field.Type)
+				visit(kind)
+				for _, n := range field.Names {
+					if n.IsExported() && numeric.MatchString(kind) {
+						all[st.pkg+"."+name+"."+n.Name] = strings.HasPrefix(kind, "uint")
+					}
+				}
+			}
+		}
+		for name := range structs {
+			if optionStruct.MatchString(name) || name == "Entry" && structs[name].pkg == "weir" {
+				visit(name)
+			}
+		}
+	}
+	return all
+}
+
+var (
+	optionStruct = regexp.MustCompile(`(Options|Config|Policy)$`)
+	numeric      = regexp.MustCompile(`^(u?int(8|16|32|64)?|float(32|64)|time\.Duration)$`)
+)
+
+// importable reports whether a user's program may import the package of f.
+func importable(f goFile, dir string) bool {
+	switch f.module {
+	case "app", "lab", "bench", "tools":
+		return false
+	}
+	return !strings.Contains("/"+dir+"/", "/internal/") && !strings.HasSuffix(f.ast.Name.Name, "test") && f.ast.Name.Name != "main"
+}
+
+// typeName is the name of a field's type, or of its elements'.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.ArrayType:
+		return typeName(e.Elt)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok {
+			return x.Name + "." + e.Sel.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+package weir_test
+
+import (
+	"go/ast"
+	"path"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// replacedWords are words of ours that a reader had to learn, with what the field
+// calls the thing. docs/goals.md has the glossary.
+var replacedWords = map[string]string{
+	"office": "jobService", "desk": "routeJobs", "desks": "routeJobs", "staff": "workers", "hire": "setWorkers",
+	"crew": "fleet client", "team": "fleet client", "membership": "fleet client", "enlist": "connect", "discharge": "close",
+	"sight": "adminUI", "furnish": "build", "wish": "spec", "wishes": "specs", "hush": "close streams", "hushed": "close streams",
+	"vault": "backend", "errand": "fleet lookup", "leg": "trace", "air": "active flights", "lesson": "hint", "lessons": "hints",
+	"passage": "passthrough", "seat": "subscription, or joiner", "seats": "subscriptions", "sit": "subscribe", "door": "listener, or client limiter", "doors": "listeners",
+}
+
+// One word a thing: identifiers and names of files have none that was replaced.
+func TestRepoReplacedWordsStayAway(t *testing.T) {
+	for _, f := range goFiles(t) {
+		complain := func(name, where string) {
+			for _, word := range wordsOf(name) {
+				if rather, ok := replacedWords[word]; ok {
+					t.Errorf("%s: %s has the word %q; rather %s", where, name, word, rather)
+				}
+			}
+		}
+		complain(strings.TrimSuffix(path.Base(f.path), ".go"), f.path)
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				complain(id.Name, f.fset.Position(id.Pos()).String())
+			}
+			return true
+		})
+	}
+}
+
+// wordsOf splits an identifier: openJobService and open_job_service are open, job and
+// service.
+func wordsOf(name string) []string {
+	var spaced strings.Builder
+	var last rune
+	for _, c := range name {
+		if unicode.IsUpper(c) && !unicode.IsUpper(last) {
+			spaced.WriteByte(' ')
+		}
+		spaced.WriteRune(unicode.ToLower(c))
+		last = c
+	}
+	return strings.FieldsFunc(spaced.String(), func(c rune) bool { return !unicode.IsLetter(c) })
+}

@@ -1,0 +1,72 @@
+package weirhttp
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/inspect"
+)
+
+// The activeFlights of a Handler are those that have not ended, also those that
+// nobody can join any more, in the order in which they began. It is guarded by
+// Cache.mu.
+type activeFlights struct {
+	first, last *flight
+	n           int
+}
+
+// addLocked adds f, which is the youngest. Cache.mu must be held.
+func (a *activeFlights) addLocked(f *flight) {
+	f.older = a.last
+	if f.older == nil {
+		a.first = f
+	} else {
+		f.older.younger = f
+	}
+	a.last = f
+	a.n++
+}
+
+// removeLocked removes f, which is there. Cache.mu must be held.
+func (a *activeFlights) removeLocked(f *flight) {
+	if f.older == nil {
+		a.first = f.younger
+	} else {
+		f.older.younger = f.younger
+	}
+	if f.younger == nil {
+		a.last = f.older
+	} else {
+		f.younger.older = f.older
+	}
+	f.older, f.younger = nil, nil
+	a.n--
+}
+
+// lookLocked describes f, but for its key. Cache.mu must be held.
+func (f *flight) lookLocked() inspect.Flight {
+	return inspect.Flight{
+		Keys: 1, State: f.stateLocked(), Age: time.Since(f.born), Joiners: f.joiners, Background: f.pinned,
+	}
+}
+
+func (f *flight) stateLocked() inspect.FlightState {
+	switch {
+	case f.lost:
+		return inspect.FlightStuck
+	case f.asking:
+		return inspect.FlightAsking
+	case f.place != nil:
+		return inspect.FlightQueued
+	case f.turned:
+		return inspect.FlightStreaming
+	}
+	return inspect.FlightRunning
+}
+
+// lose notes that f is given up, whose call may go on for as long as it likes.
+func (f *flight) lose() {
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.lost = true
+	c.mu.Unlock()
+}

@@ -1,0 +1,264 @@
+package weirhttp
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
+)
+
+// ClientLimiterOptions configure a ClientLimiter.
+type ClientLimiterOptions struct {
+	// Rate is how many requests a client may send, each Per, from 1 to
+	// 1,000,000,000.
+	Rate int
+	// Per is the time that Rate counts for. 0 means a second, at most 366 days.
+	Per time.Duration
+	// Burst is how many may come at once. 0 means Rate.
+	Burst int
+	// Key tells who sends a request; clients with the same key share a rate, and
+	// those with an empty one are let in. nil means ByAddress(Client). It is called
+	// for every request, must be safe for concurrent use, and should have no
+	// effect. Of a key, only a hash of 128 bits is remembered.
+	Key func(*http.Request) string
+	// Keys is how many clients are remembered. 0 means 100,000, at most 2^30.
+	// Each takes about 120 bytes, however long its key. A client is forgotten for
+	// a new one only after its bucket is full again. While there is no place for
+	// a new client, it shares a bucket with the other new clients of its address:
+	// as many addresses are remembered besides, at least 1024.
+	Keys int
+	// Client tells the address for that, as in ByAddress. nil means the
+	// connection's, which also stands in where Client returns no valid address.
+	// Behind a proxy, give the Client that Key uses.
+	Client Client
+	// Name is the policy's name in the RateLimit fields and in the errors. It
+	// consists of printable ASCII. Empty means "default".
+	Name string
+	// Fleet has the instances count together. Without its Meter each counts for
+	// itself.
+	Fleet ClientLimiterFleet
+}
+
+// ClientLimiterFleet has the ClientLimiters of several instances keep to one Rate for each client,
+// see fleet.KeyedLimiter.
+type ClientLimiterFleet struct {
+	// Meter is where they count, such as the fleet's Tier. nil: not at all.
+	Meter fleet.Meter
+	// Namespace keeps apart what shares a Meter. ClientLimiters with the same one and the
+	// same Name count together. Empty means "http".
+	Namespace string
+	// OnFailure says what to do while the Meter cannot be asked. It is required.
+	// With fleet.FailClosed clients get 503 then.
+	OnFailure fleet.FailureMode
+	// Instances is how many there are at most, for fleet.FailLocalShare, where it
+	// is required: from 1 to 10,000.
+	Instances int
+}
+
+const (
+	maxRate = 1_000_000_000
+	maxPer  = 366 * 24 * time.Hour
+	maxKeys = 1 << 30
+
+	// minShares is how many addresses are remembered at least, beside the keys.
+	minShares = 1024
+
+	maxDebt = 1 << 62             // of a bucket, in its own unit
+	maxInt  = 999_999_999_999_999 // of a structured field, RFC 9651 section 3.3.1
+)
+
+// validate reports all faults at once.
+func (o ClientLimiterOptions) validate() error {
+	f := option.Faults{Package: "weirhttp", Prefix: "ClientLimiterOptions."}
+	f.Check(o.Rate >= 1 && o.Rate <= maxRate, "Rate", o.Rate, "from 1 to 1000000000")
+	f.Check(o.Per >= 0 && o.Per <= maxPer, "Per", o.Per, "from 0 to 366 days")
+	f.Check(o.Burst >= 0, "Burst", o.Burst, "at least 0")
+	f.Check(o.Keys >= 0 && o.Keys <= maxKeys, "Keys", o.Keys, "from 0 to 1073741824")
+	f.Check(printable(o.Name), "Name", strconv.Quote(o.Name), "printable ASCII")
+	if f.Err() == nil && o.Fleet.Meter != nil {
+		_, err := o.keyed()
+		for _, err := range unjoined(err) {
+			var e *OptionError
+			if errors.As(err, &e) {
+				f.Check(false, inClientLimiter(e.Field), e.Value, e.Bound)
+			} else if err != nil {
+				f.Check(false, "Fleet", "refused", err.Error())
+			}
+		}
+	}
+	if f.Err() == nil {
+		// That of the others is known to be sound only here.
+		o = o.withDefaults()
+		most := newMeter(o).mostBurst()
+		f.Check(o.Burst <= most, "Burst", o.Burst, fmt.Sprintf("at most %d with that Rate and Per", most))
+	}
+	return f.Err()
+}
+
+// withDefaults returns o with what zero stands for.
+func (o ClientLimiterOptions) withDefaults() ClientLimiterOptions {
+	if o.Per == 0 {
+		o.Per = time.Second
+	}
+	if o.Burst == 0 {
+		o.Burst = o.Rate
+	}
+	if o.Key == nil {
+		o.Key = ByAddress(o.Client)
+	}
+	if o.Keys == 0 {
+		o.Keys = 100_000
+	}
+	if o.Name == "" {
+		o.Name = "default"
+	}
+	return o
+}
+
+// A ClientLimiter refuses clients that ask too often (H13): 429, with Retry-After and the
+// RateLimit fields. It stands before the cache, so that a client is refused for
+// what it has sent itself, and for nothing else.
+//
+// Each client has a token bucket. One that is full again is forgotten, because a
+// new one would be no different. One that is not full is kept: made-up clients
+// evict no client that has spent tokens. While all places are taken, the new
+// clients of an address share one bucket, so an address that makes up clients
+// uses up its own bucket, and new clients from other addresses get in. Such a
+// flood takes a bounded amount of memory, and a bounded time for each request.
+//
+// Two things are forgotten too early: of more than Keys addresses that share
+// buckets at the same time (1024 at least), and of clients of connections that
+// have no address, such as Unix sockets, the longest unseen.
+//
+// Make one with [NewClientLimiter]; the zero ClientLimiter is not usable. It is safe for
+// concurrent use, and has no goroutine to close.
+type ClientLimiter struct {
+	key    func(*http.Request) string
+	name   string
+	quoted string // name as a string of RFC 9651
+	policy string // the RateLimit-Policy field
+	start  time.Time
+	table  *clientTable                  // nil in a fleet
+	shares *clientTable                  // by address, for clients that table has no place for
+	client [2]func(*http.Request) string // tell an address; the first that does counts
+	shared *fleet.KeyedLimiter           // nil without
+}
+
+// NewClientLimiter returns a ClientLimiter. The error joins an [*OptionError] for every option
+// that is out of bounds.
+func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	l := &ClientLimiter{
+		key:    o.Key,
+		name:   o.Name,
+		quoted: quoteField(o.Name),
+		start:  time.Now(),
+	}
+	if o.Fleet.Meter != nil {
+		var err error
+		if l.shared, err = o.keyed(); err != nil {
+			return nil, err
+		}
+	} else {
+		l.table = newClientTable(o.Keys, newMeter(o))
+		l.shares = newClientTable(max(o.Keys, minShares), newMeter(o))
+		l.client = [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)}
+	}
+	q, w := quota(o.Rate, o.Per)
+	l.policy = fmt.Sprintf("%s;q=%d;w=%d", l.quoted, q, w)
+	return l, nil
+}
+
+// Admit lets r in (nil), or returns a *limit.Error with Reason
+// limit.RateExceeded and the exact time until a request of this client would be
+// let in. Who is refused loses nothing by it. Beyond the client's bucket it has
+// no effect, so it may also be used to only count.
+//
+// With h it adds the RateLimit and RateLimit-Policy fields
+// (draft-ietf-httpapi-ratelimit-headers-11) to the answer's, whether r is let
+// in or not: a client that knows what it has left need not be refused to find
+// out. They are of this client alone, and must not be stored with the answer. r
+// is what is left of the burst, and t the seconds in which as much comes back,
+// so that who spreads r over t keeps to the rate; without anything left it is
+// when the next request would be let in, rounded up. q and w are the rate; where
+// Per is not in whole seconds, it is converted to the next. A client with an
+// empty key gets no fields. nil leaves them out.
+//
+// In a fleet nobody knows what a client has left, so there is no RateLimit, and
+// the time to wait is when it is worth to try again. While its Meter is away,
+// the error with fleet.FailClosed matches fleet.ErrUnavailable.
+func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
+	key := l.key(r)
+	if key == "" {
+		return nil
+	}
+	if l.shared != nil {
+		if h != nil {
+			h.Add("RateLimit-Policy", l.policy)
+		}
+		return l.shared.Allow(r.Context(), key)
+	}
+	left, wait, ok := l.take(r, key)
+	if h != nil {
+		h.Add("RateLimit-Policy", l.policy)
+		h.Add("RateLimit", l.left(left, wait))
+	}
+	if ok {
+		return nil
+	}
+	return &limit.Error{Limiter: l.name, Reason: limit.RateExceeded, RetryAfter: wait}
+}
+
+// take takes a token out of the bucket of key, or out of its address's if there
+// is no place for key. A client without an address has nothing to share, and
+// takes the place of the longest unseen.
+func (l *ClientLimiter) take(r *http.Request, key string) (left int64, wait time.Duration, ok bool) {
+	now := time.Since(l.start)
+	left, wait, ok, room := l.table.claim(key, now, false)
+	if room {
+		return left, wait, ok
+	}
+	for _, client := range l.client {
+		if address := client(r); address != "" {
+			return l.shares.take(address, now)
+		}
+	}
+	return l.table.take(key, now)
+}
+
+// left formats the RateLimit field.
+func (l *ClientLimiter) left(left int64, wait time.Duration) string {
+	t := int64((wait + time.Second - 1) / time.Second)
+	b := make([]byte, 0, len(l.quoted)+32)
+	b = append(b, l.quoted...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, min(left, maxInt), 10)
+	b = append(b, ";t="...)
+	b = strconv.AppendInt(b, min(t, maxInt), 10)
+	return string(b)
+}
+
+// quota returns the rate as requests in a window of whole seconds, rounded so
+// that it promises no more than there is.
+func quota(rate int, per time.Duration) (q, w uint64) {
+	w = uint64((per + time.Second - 1) / time.Second)
+	hi, lo := bits.Mul64(uint64(rate), w*uint64(time.Second))
+	q, _ = bits.Div64(hi, lo, uint64(per)) // at most rate seconds' worth: no overflow
+	return min(q, maxInt), w
+}
+
+// quoteField returns s, of printable ASCII, as a string of RFC 9651 section
+// 3.3.3.
+func quoteField(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

@@ -1,0 +1,94 @@
+package weirhttp
+
+import "time"
+
+// The heap of a clientShard finds a bucket that is full. A bucket that loses a
+// token is full later than before, never sooner, so the heap may be behind: due
+// is a lower bound, brought up to date when the bucket comes to the top. A
+// request of a known client does not touch it.
+
+// maxStale is how many buckets one new key brings up to date at most, so that
+// its time is bounded.
+const maxStale = 8
+
+// fullLocked returns the place of a bucket that is full, or 0 if none was found.
+// s.mu must be held.
+func (s *clientShard) fullLocked(now time.Duration, m meter) int32 {
+	for range maxStale {
+		if len(s.due) == 0 {
+			return 0
+		}
+		i := s.due[0]
+		b := &s.buckets[i]
+		if b.due > now {
+			return 0
+		}
+		due := m.fullAt(b.debt, b.seen)
+		if due <= now {
+			return i
+		}
+		b.due = due
+		s.sinkLocked(0)
+	}
+	return 0
+}
+
+// pushLocked puts i into the heap. s.mu must be held.
+func (s *clientShard) pushLocked(i int32) {
+	s.due = append(s.due, i)
+	s.riseLocked(len(s.due) - 1)
+}
+
+// removeLocked takes i out of the heap. s.mu must be held.
+func (s *clientShard) removeLocked(i int32) {
+	at, last := int(s.buckets[i].pos), len(s.due)-1
+	moved := s.due[last]
+	s.due = s.due[:last]
+	if at < last {
+		s.setLocked(at, moved)
+		s.riseLocked(at)
+		s.sinkLocked(int(s.buckets[moved].pos))
+	}
+}
+
+// riseLocked moves what is at pos to where it belongs, towards the top. s.mu
+// must be held.
+func (s *clientShard) riseLocked(pos int) {
+	i := s.due[pos]
+	for pos > 0 {
+		up := (pos - 1) / 2
+		if s.buckets[s.due[up]].due <= s.buckets[i].due {
+			break
+		}
+		s.setLocked(pos, s.due[up])
+		pos = up
+	}
+	s.setLocked(pos, i)
+}
+
+// sinkLocked moves what is at pos to where it belongs, away from the top. s.mu
+// must be held.
+func (s *clientShard) sinkLocked(pos int) {
+	i := s.due[pos]
+	for {
+		down := 2*pos + 1
+		if down >= len(s.due) {
+			break
+		}
+		if right := down + 1; right < len(s.due) && s.buckets[s.due[right]].due < s.buckets[s.due[down]].due {
+			down = right
+		}
+		if s.buckets[i].due <= s.buckets[s.due[down]].due {
+			break
+		}
+		s.setLocked(pos, s.due[down])
+		pos = down
+	}
+	s.setLocked(pos, i)
+}
+
+// setLocked puts bucket i at pos of the heap. s.mu must be held.
+func (s *clientShard) setLocked(pos int, i int32) {
+	s.due[pos] = i
+	s.buckets[i].pos = int32(pos)
+}

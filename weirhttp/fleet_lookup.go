@@ -1,0 +1,410 @@
+package weirhttp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/internal/fleetclient"
+	"github.com/weir-go/weir/internal/responses"
+	"github.com/weir-go/weir/internal/rfc9111"
+)
+
+// A fleetLookup is what a flight does in the fleet: it asks before the call,
+// and settles after it. It belongs to the flight's goroutine.
+type fleetLookup struct {
+	f     *flight
+	fleet *fleetClient
+	name  string // of the URL in the tier
+
+	root   *fleetclient.Subscription
+	branch *fleetclient.Subscription // at the variant, once there is a mark at the URL
+	mark   uint64                    // the mark's fence
+	names  []string                  // what the mark says
+	at     string                    // the variant's name
+
+	waited bool // for another instance's call
+	cooled bool // it was told that the key cools, and asks for a lease all the same
+	newer  bool // than what is known is what it wants
+	// Of the subscription at the URL, and at the variant: what is asked for.
+	asks [2]fleet.Ask
+
+	lease  *fleetclient.Lease // nil: the call is nobody's but this instance's
+	began  time.Time
+	tags   uint64            // see fleetclient.Client.TagSeq
+	over   bool              // the lease was settled before the end
+	failed error             // how the call ended
+	bring  *responses.Stored // what it brought, to be settled
+}
+
+// newFleetLookup returns the fleetLookup of a flight for c, nil if the fleet is not to be
+// asked about it. Whose credentials the policy compares has answers that are for
+// nobody else.
+func (h *Handler) newFleetLookup(f *flight, c *call) *fleetLookup {
+	if h.fleet == nil || h.o.NoStore || c.q.NoStore || c.q.Credentials&h.keyed != 0 {
+		return nil
+	}
+	name, ok := nameOf(c.key)
+	if !ok {
+		return nil
+	}
+	return &fleetLookup{f: f, fleet: h.fleet, name: name}
+}
+
+// maxQuestions is how often one fleetLookup asks before the flight goes on alone. It
+// is above what a wave of purges, or a few waits, take.
+const maxQuestions = 16
+
+// consult asks the fleet for an answer for f, and reports whether its call has
+// to be made. If not, f has got its answer, or has ended.
+func (f *flight) consult(ctx context.Context) bool {
+	l := f.lookup
+	if l.lease != nil {
+		return true // handed over
+	}
+	until := time.Now().Add(max(f.group.handler.o.HeadTimeout, DefaultTimeout))
+	l.root = l.fleet.client.Subscribe(l.name)
+	l.expect(f.known)
+	for range maxQuestions {
+		if ctx.Err() != nil {
+			f.fail(context.Cause(ctx))
+			return false
+		}
+		f.write.Drop()
+		f.write = f.group.handler.cache.store.Begin(f.key)
+		r, err := l.ask()
+		if err != nil {
+			return l.unavailable()
+		}
+		switch next := l.take(ctx, r, time.Until(until)); next {
+		case stepAlone:
+			return l.alone()
+		case stepCall:
+			return true
+		case stepDone:
+			return false
+		case stepAgain:
+		}
+	}
+	return l.alone()
+}
+
+// A step is what follows from an answer of the tier.
+type step uint8
+
+const (
+	stepAgain step = iota // ask again
+	stepAlone             // make the call, without a lease
+	stepCall              // make it, with one
+	stepDone              // f has its answer, or has ended
+)
+
+// expect sets what is asked for: something newer than what is known, unless that
+// only has to be checked.
+func (l *fleetLookup) expect(known *responses.Stored) {
+	f := l.f
+	if known == nil || !f.pinned && !f.q.NoCache && !known.Marked.Load() && known.At(time.Now(), f.q).Fresh {
+		return
+	}
+	l.newer = true
+	if known.Place == 0 {
+		l.asks[0].NewerThan = known.Fence.Load()
+	}
+}
+
+// A reply is an answer of the tier.
+type reply struct {
+	fleetclient.Answer
+	sub   *fleetclient.Subscription
+	level int             // 0 at the URL, 1 at a variant
+	wire  *responses.Wire // of the entry: a response; nil if there is none of use
+}
+
+// ask asks at the URL, and if there is a mark, at the variant. The tier has a
+// deadline of its own, and a lease that is granted must be known, so the
+// question does not end with the flight.
+func (l *fleetLookup) ask() (reply, error) {
+	ctx := context.WithoutCancel(l.f.req.Context())
+	if l.branch != nil && l.root.Overtaken(l.mark) {
+		l.branch.Close()
+		l.branch = nil
+	}
+	if l.branch == nil {
+		a, err := l.root.Ask(ctx, l.asks[0])
+		if err != nil {
+			return reply{}, err
+		}
+		w := l.decode(a)
+		if w == nil || len(w.Vary) == 0 {
+			return reply{a, l.root, 0, w}, nil
+		}
+		if a.Grant != fleet.GrantFresh {
+			return reply{a, l.root, 0, nil}, nil
+		}
+		l.mark, l.names = a.Entry.Fence, w.Vary
+		l.at = variantOf(l.name, l.mark, l.names, l.f.req.Header)
+		l.branch = l.fleet.client.Subscribe(l.at)
+		l.asks[1].NewerThan, l.asks[1].Joined = 0, 0
+		if l.newer && l.f.known.Place == placeOf(l.at) { // fences of two keys say nothing of each other
+			l.asks[1].NewerThan = l.f.known.Fence.Load()
+		}
+	}
+	ask := l.asks[1]
+	if l.f.q.NoCache {
+		ask.NewerThan = fleet.AnyFence
+	}
+	a, err := l.branch.Ask(ctx, ask)
+	if err != nil {
+		return reply{}, err
+	}
+	w := l.decode(a)
+	if w != nil && len(w.Vary) > 0 {
+		w = nil
+	}
+	return reply{a, l.branch, 1, w}, nil
+}
+
+// decode returns what an answer's entry is, nil for what is not of use here.
+func (l *fleetLookup) decode(a fleetclient.Answer) *responses.Wire {
+	w := new(responses.Wire)
+	if a.Value == nil || a.Value.Kind != fleet.KindValue || w.UnmarshalBinary(a.Value.Data) != nil || w.Key != l.f.key {
+		return nil
+	}
+	return w
+}
+
+// read makes of an answer what is stored, by the same rules as if the origin had
+// sent it now; only its age is the tier's. It returns nil if it may not be
+// stored, or not be given to the flight's own request, here (H1, H3).
+func (l *fleetLookup) read(r reply) *responses.Stored {
+	if r.wire == nil {
+		return nil
+	}
+	f, h, now := l.f, l.f.group.handler, time.Now()
+	resp := h.policy.Read(f.req, f.q, r.wire.Status, r.wire.Header, now, now)
+	within := func(name string) bool { return r.level == 1 && slices.Contains(l.names, name) }
+	if !resp.Storable || resp.Validate || slices.ContainsFunc(resp.Vary, func(name string) bool { return !within(name) }) {
+		return nil
+	}
+	resp.Age = r.wire.Age + max(r.Value.TTL-r.Entry.Fresh, 0)
+	s := h.stored(resp, f.req.Header, r.wire.Header, r.wire.Body)
+	s.Root = r.Entry.Fence
+	if r.level == 1 {
+		s.Root, s.Place = l.mark, placeOf(l.at)
+	}
+	s.Fence.Store(r.Entry.Fence)
+	return s
+}
+
+// keep puts s, which was read of an answer, into the store, where pushes find
+// it. It reports false if it was overtaken before that, and must not be used.
+func (l *fleetLookup) keep(s *responses.Stored, r reply) bool {
+	f := l.f
+	store := f.group.handler.cache.store
+	stored := f.write.Put(s)
+	if l.root.Overtaken(s.Root) || r.sub.Overtaken(s.Fence.Load()) || f.write.Void() {
+		if stored {
+			store.Remove(f.key, s)
+		}
+		return false
+	}
+	f.group.handler.cache.hints.learn(f.key, &s.Response, time.Now(), f.group.handler.o.Relearn)
+	return true
+}
+
+// take decides what follows from an answer. left is how long may be waited.
+func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) step {
+	switch r.Grant {
+	case fleet.GrantFresh:
+		return l.fresh(r)
+	case fleet.GrantLease:
+		return l.granted(ctx, r)
+	case fleet.GrantHeld:
+		return l.held(ctx, r, left)
+	case fleet.GrantCooling:
+		return l.cooling(r)
+	}
+	return stepAlone
+}
+
+// fresh: there is an answer.
+func (l *fleetLookup) fresh(r reply) step {
+	f := l.f
+	ask := &l.asks[r.level]
+	if f.q.NoCache { // it is not wanted, but now it is known that there is no mark
+		ask.NewerThan = fleet.AnyFence
+		return stepAgain
+	}
+	if k := f.known; k != nil && l.isKnown(r) && !k.Marked.Load() && k.At(time.Now(), f.q).Fresh {
+		k.Checked.Store(time.Now().UnixNano())
+		f.found(k, nil, l.waited)
+		return stepDone
+	}
+	s := l.read(r)
+	switch {
+	case s == nil:
+		return stepAlone
+	case !l.waited && !s.At(time.Now(), f.q).Fresh: // the request wants it fresher
+		ask.NewerThan, ask.Joined = r.Entry.Fence, 0
+		return stepAgain
+	case !l.keep(s, r):
+		return stepAgain
+	}
+	f.found(s, nil, l.waited)
+	return stepDone
+}
+
+// isKnown reports whether what the tier has is what f knows.
+func (l *fleetLookup) isKnown(r reply) bool {
+	k := l.f.known
+	if k.Fence.Load() != r.Entry.Fence {
+		return false
+	}
+	if r.level == 0 {
+		return k.Place == 0
+	}
+	return k.Place == placeOf(l.at)
+}
+
+// granted: the call is f's. What is stale in its window is the answer for who
+// waits now, and the call goes on behind it.
+func (l *fleetLookup) granted(ctx context.Context, r reply) step {
+	f := l.f
+	h := f.group.handler
+	l.lease, l.began, l.tags = r.sub.Hold(r.Fence, nil), time.Now(), l.fleet.client.TagSeq()
+	if ctx.Err() != nil {
+		f.fail(context.Cause(ctx))
+		return stepDone
+	}
+	root := r.Fence
+	if r.level == 1 {
+		root = l.mark
+	}
+	if s := l.read(r); s != nil && !f.q.NoCache && l.keep(s, r) {
+		if !f.pinned && s.At(time.Now(), f.q).SWR {
+			f.found(s, nil, false)
+			h.refreshUnder(f, s, root)
+			return stepDone
+		}
+		if f.known != nil {
+			s.Failing.Store(f.known.Failing.Load()) // the origin is the same
+		}
+		f.known, f.stale = s, nil
+		if validatable(s) {
+			f.stale = s
+		}
+	}
+	f.write.Drop()
+	f.write = h.cache.store.BeginUnder(f.key, root)
+	h.cache.mu.Lock()
+	f.asking, f.root = false, root
+	h.cache.mu.Unlock()
+	return stepCall
+}
+
+// held: another instance makes the call.
+func (l *fleetLookup) held(ctx context.Context, r reply, left time.Duration) step {
+	f := l.f
+	if f.q.NoCache || l.cooled || left <= 0 {
+		return stepAlone // it began before f was asked for; or it is known to fail
+	}
+	if s := l.read(r); s != nil && !f.pinned && s.At(time.Now(), f.q).SWR && l.keep(s, r) {
+		f.found(s, nil, false)
+		return stepDone
+	}
+	l.waited = true
+	l.asks[r.level].Joined = r.Fence
+	if err := r.sub.Await(ctx, min(r.Remaining, left)); err != nil {
+		f.fail(err)
+		return stepDone
+	}
+	return stepAgain
+}
+
+// cooling: the last call failed, or its answer was for nobody else.
+func (l *fleetLookup) cooling(r reply) step {
+	f := l.f
+	h := f.group.handler
+	if r.Failure.Kind == fleet.Uncacheable {
+		if r.Failure.Text != toNobody {
+			return stepAlone
+		}
+		h.cache.hints.learn(f.key, &rfc9111.Response{}, time.Now(), min(r.Remaining, h.o.Relearn))
+		f.disband()
+		return stepDone
+	}
+	err := &fleet.RemoteError{Failure: r.Failure}
+	if f.pinned {
+		f.fail(err)
+		return stepDone
+	}
+	now, s := time.Now(), f.known
+	if s == nil || !s.At(now, f.q).IfError {
+		s = l.read(r)
+		if s != nil && s.At(now, f.q).IfError && !l.keep(s, r) {
+			return stepAgain
+		}
+	}
+	switch {
+	case s != nil && s.At(now, f.q).IfError:
+		f.found(s, err, l.waited)
+		return stepDone
+	case l.waited || l.cooled:
+		return stepAlone
+	}
+	l.cooled = true // without anything to give in its place, one tries
+	l.asks[0].Cooled, l.asks[1].Cooled = true, true
+	return stepAgain
+}
+
+// unavailable: the instance is on its own. What is fresh, and only had to be
+// checked, is the answer, as it would be without a fleet, and so is what is
+// stale in its window; one that was checked
+// in its time is not so for a second.
+func (l *fleetLookup) unavailable() bool {
+	f := l.f
+	k := f.known
+	if k == nil || f.pinned || f.q.NoCache || k.Marked.Load() {
+		return l.alone()
+	}
+	switch st := k.At(time.Now(), f.q); {
+	case st.Fresh:
+	case st.SWR:
+		f.found(k, nil, false)
+		h := f.group.handler
+		h.refresh(f.key, f.req, f.q, k, time.Now())
+		return false
+	default:
+		return l.alone()
+	}
+	if at := k.Checked.Load(); at >= l.fleet.epoch.Load() {
+		k.Checked.CompareAndSwap(at, time.Now().Add(time.Second-l.fleet.o.MemoryCap).UnixNano())
+	}
+	f.found(k, nil, false)
+	return false
+}
+
+// alone goes on without a lease. It returns true.
+func (l *fleetLookup) alone() bool {
+	c := l.f.group.handler.cache
+	c.mu.Lock()
+	l.f.asking = false
+	c.mu.Unlock()
+	return true
+}
+
+// refreshUnder starts a call behind s, which was stale in the tier, under the
+// lease of f's fleetLookup, or gives that up.
+func (h *Handler) refreshUnder(f *flight, s *responses.Stored, root uint64) {
+	l := f.lookup
+	c := &call{h: h, r: f.req, q: f.q, key: f.key, stale: s}
+	s.Refresh.Store(time.Now().Add(refreshRetry).UnixNano())
+	h.startRefresh(c, func(next *flight) {
+		next.lookup, f.lookup = l, nil
+		l.f = next
+		next.write.Drop()
+		next.write = h.cache.store.BeginUnder(f.key, root)
+		next.root, next.asking = root, false
+	})
+}

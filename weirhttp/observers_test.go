@@ -1,0 +1,65 @@
+package weirhttp_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/weir-go/weir/weirhttp"
+)
+
+type linkKey struct{}
+
+// A link is one Observer of several, which all note their calls in one log.
+type link struct {
+	name string
+	log  *[]string
+	act  func()
+}
+
+func (l link) note(ctx context.Context, method string) {
+	own, _ := ctx.Value(linkKey{}).(string)
+	*l.log = append(*l.log, method+" "+l.name+" "+own)
+	if l.act != nil {
+		l.act()
+	}
+}
+
+func (l link) CallStart(ctx context.Context, _ weirhttp.CallInfo, h http.Header) context.Context {
+	h.Add("Seen", l.name)
+	l.note(ctx, "start")
+	return context.WithValue(ctx, linkKey{}, "of "+l.name)
+}
+
+func (l link) CallEnd(ctx context.Context, _ weirhttp.CallInfo, _ weirhttp.CallEnd) {
+	l.note(ctx, "end")
+}
+func (l link) Waited(_ context.Context, w weirhttp.Wait)   { l.note(w.Call, "waited") }
+func (l link) Event(ctx context.Context, _ weirhttp.Event) { l.note(ctx, "event") }
+
+// C9: each Observer gets the contexts that it returned, ends come in reverse
+// order, and one that panics keeps none of the others from being told.
+func TestC9_ObserversAreChained(t *testing.T) {
+	for _, act := range []func(){nil, func() { panic("a") }} {
+		var log []string
+		o := weirhttp.Observers(link{"a", &log, act}, nil, link{"b", &log, nil})
+		header := make(http.Header)
+		try := func(f func()) {
+			defer func() { recover() }()
+			f()
+		}
+		ctx := o.CallStart(t.Context(), weirhttp.CallInfo{}, header)
+		try(func() { o.Waited(t.Context(), weirhttp.Wait{Call: ctx}) })
+		try(func() { o.CallEnd(ctx, weirhttp.CallInfo{}, weirhttp.CallEnd{}) })
+		try(func() { o.Event(t.Context(), weirhttp.Event{}) })
+		own := "of a"
+		if act != nil {
+			own = "" // it has returned nothing
+		}
+		want := []string{"start a ", "start b " + own, "waited a " + own, "waited b of b", "end b of b", "end a " + own, "event a ", "event b "}
+		if !slices.Equal(log, want) || !slices.Equal(header["Seen"], []string{"a", "b"}) {
+			t.Errorf("calls = %q, %v; want %q", log, header, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package weirhttp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/weir-go/weir/plain"
+)
+
+// SlogObserver returns an Observer that logs what an operator wants to read:
+// panics at Error; calls that failed or were answered with 5xx, refused requests
+// and answers that differed in observe mode at Warn; stale answers at Info; every
+// other call at Debug. It logs methods and neither URLs nor header fields, since
+// they may be secret; errors of the next handler are logged as they are. A nil
+// logger is slog.Default.
+func SlogObserver(logger *slog.Logger) Observer {
+	return &slogObserver{logger: plain.Logger(logger)}
+}
+
+type slogObserver struct {
+	NopObserver
+	logger *slog.Logger
+}
+
+func (s *slogObserver) CallEnd(ctx context.Context, c CallInfo, end CallEnd) {
+	level, msg := slog.LevelDebug, "weirhttp: called"
+	if end.Err != nil || end.Status >= http.StatusInternalServerError {
+		level, msg = slog.LevelWarn, "weirhttp: call failed"
+	}
+	if !s.logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("route", c.Route),
+		slog.String("method", c.Request.Method),
+		slog.Int("status", end.Status),
+		slog.Duration("took", end.Duration),
+		slog.Duration("queued", end.Queued),
+		slog.Bool("background", c.Background),
+	}
+	if end.Err != nil {
+		attrs = append(attrs, slog.Any("err", end.Err))
+	}
+	s.logger.LogAttrs(ctx, level, msg, attrs...)
+}
+
+func (s *slogObserver) Event(ctx context.Context, e Event) {
+	level := slog.LevelWarn
+	switch e.Kind {
+	case EventPanicked:
+		level = slog.LevelError
+	case EventStale:
+		level = slog.LevelInfo
+	case EventFailed:
+		return // CallEnd has logged the call, once for all who waited for it
+	}
+	if !s.logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("route", e.Route)}
+	if e.Request != nil {
+		attrs = append(attrs, slog.String("method", e.Request.Method))
+	}
+	if e.Status != 0 {
+		attrs = append(attrs, slog.Int("status", e.Status))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("err", e.Err))
+	}
+	s.logger.LogAttrs(ctx, level, "weirhttp: "+e.Kind.String(), attrs...)
+}

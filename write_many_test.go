@@ -1,0 +1,115 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// E6: SetMany sets each key as Set does, and says which it did not.
+func TestE6SetManyIsManySets(t *testing.T) {
+	tell(t, func(s *story) {
+		m := &mill{takes: time.Second}
+		src := weir.Source[string, int]{Load: m.load, Weigh: func(_ string, v int) uint32 { return uint32(v) }}
+		g := guardFrom(s, src, weir.Options{TTL: time.Minute, MaxWeight: 50})
+		running := s.get(s.Context(), g, "a")
+		err := g.SetMany(s.Context(), map[string]int{"a": 10, "b": 20, "heavy": 60})
+		var failed weir.KeyErrors[string]
+		if *inFleetOfOne { // what memory cannot take is in the Tier
+			if err != nil {
+				s.Errorf("SetMany = %v; want nil", err)
+			}
+		} else if !errors.As(err, &failed) || len(failed) != 1 || !errors.Is(failed["heavy"], weir.ErrNotStored) || !errors.Is(err, weir.ErrNotStored) {
+			s.Errorf("SetMany = %v; want ErrNotStored for the heavy key", err)
+		}
+		for key, v := range map[string]int{"a": 10, "b": 20} {
+			if r, _ := g.Peek(key); r.Value != v || r.FreshFor != time.Minute {
+				s.Errorf("%s: %+v; want %d", key, r, v)
+			}
+		}
+		if !s.want(running, 1, nil, time.Second).Superseded {
+			s.Error("the load that ran was not superseded")
+		}
+		if err := g.SetMany(s.Context(), nil); err != nil {
+			s.Errorf("SetMany of nothing = %v; want nil", err)
+		}
+		g.Close(s.Context())
+		if err := g.SetMany(s.Context(), map[string]int{"a": 1}); !errors.Is(err, weir.ErrClosed) {
+			s.Errorf("SetMany after Close = %v; want ErrClosed", err)
+		}
+	})
+	tell(t, func(s *story) {
+		g := guardFrom(s, weir.Source[float64, int]{Load: func(context.Context, float64) (int, error) { return 1, nil }}, weir.Options{TTL: time.Minute})
+		if err := g.SetMany(s.Context(), map[float64]int{1: 1, math.NaN(): 2}); err != weir.ErrKey {
+			s.Errorf("SetMany with NaN = %v; want ErrKey", err)
+		}
+		if r, ok := g.Peek(1); ok {
+			s.Errorf("Peek = %+v; want nothing set", r)
+		}
+		if err := g.SetNotFound(s.Context(), math.NaN()); err != weir.ErrKey {
+			s.Errorf("SetNotFound of NaN = %v; want ErrKey", err)
+		}
+	})
+}
+
+// E4, E6: SetNotFound is an answer for NegativeTTL, and beats a load that runs.
+func TestE4SetNotFound(t *testing.T) {
+	play(t, weir.Options{TTL: time.Minute, NegativeTTL: 10 * sec}, func(s *scene) {
+		s.prime("k")
+		s.set(sec, nil)
+		a := s.ask("other")
+		for _, key := range []string{"k", "other"} {
+			if err := s.g.SetNotFound(s.Context(), key); err != nil {
+				s.Errorf("SetNotFound(%q) = %v; want nil", key, err)
+			}
+			s.want(s.get(key), negative(weir.FromMemory, 0))
+		}
+		s.wantAt(a, sec, superseded(loaded(2)))
+		s.until(10*sec - 1)
+		s.want(s.get("other"), negative(weir.FromMemory, 10*sec-1))
+		s.until(10 * sec)
+		s.want(s.get("k"), loaded(3))
+	})
+	play(t, weir.Options{TTL: time.Minute}, func(s *scene) { // nothing that could be kept
+		s.prime("k")
+		if err := s.g.SetNotFound(s.Context(), "k"); err != weir.ErrNotStored {
+			s.Errorf("SetNotFound without a NegativeTTL = %v; want ErrNotStored", err)
+		}
+		s.want(s.get("k"), loaded(2)) // the value is gone
+	})
+}
+
+// E6 in a fleet: what is set by one is had by all.
+func TestFleetSetManyAndSetNotFound(t *testing.T) {
+	inFleet(t, func(s *site) {
+		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL = time.Minute })
+		s.get(gs[1], "a", 0) // in its memory
+		values := make(map[string]row)
+		for i := range 200 { // more than are asked for at a time
+			key := string(rune('A' + i))
+			values[key] = row{key, 7}
+		}
+		values["a"] = row{"a", 7}
+		if err := gs[0].SetMany(s.Context(), values); err != nil {
+			s.Errorf("SetMany = %v; want nil", err)
+		}
+		if err := gs[0].SetNotFound(s.Context(), "gone"); err != nil {
+			s.Errorf("SetNotFound = %v; want nil", err)
+		}
+		synctest.Wait()
+		for key, v := range values {
+			if got, err := gs[1].Get(s.Context(), key); got != v || err != nil {
+				s.Errorf("%q: %v, %v; want %v", key, got, err, v)
+			}
+		}
+		if r := gs[1].GetResult(s.Context(), "gone"); r.State != weir.StateNegative || r.Source != weir.FromTier {
+			s.Errorf("%+v; want not found, from the tier", r)
+		}
+		s.loaded(1)
+	})
+}
