@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"context"
 	"time"
 
 	"github.com/weir-go/weir/internal/admit"
@@ -77,70 +78,65 @@ func (c *call[K, V]) turnedAway(refusal error) {
 }
 
 // admit waits for a permit. It reports false, with err set, if there is none.
-// The limiter is asked again when callers have joined in the meantime for whom
-// its refusal does not hold: those with a later deadline or a higher priority.
 func (r *run[K, V]) admit() bool {
-	g := r.g
-	if g.o.Limiter == nil {
+	if r.g.o.Limiter == nil {
 		return true
 	}
 	began := r.clock()
-	for {
-		at := new(limit.Place)
-		asked := r.asks(at)
-		permit, err := g.acquire(asked.Context(r.l, at))
-		if err == nil {
-			r.permit = permit
-			at.Hold(permit)
-			r.queued = r.clock().Sub(began)
-			return true
-		}
-		if r.refused(asked, err) {
-			return false
-		}
-	}
-}
-
-// asks returns the demand of those who wait now, and says where others can join
-// them.
-func (r *run[K, V]) asks(at *limit.Place) admit.Demand {
-	r.g.flights.Lock()
-	defer r.g.flights.Unlock()
-	if r.l.FinalLocked() {
-		return admit.Demand{} // nobody waits, and Acquire finds that the load has ended
-	}
-	r.l.Queue = queued{at}
-	return r.g.demandLocked(r.l)
-}
-
-// refused takes a refusal of what was asked. It reports false if the flight
-// asks for more by now and must ask again. Otherwise the load ends in the same
-// step, so that nobody can join it and be refused on another's account.
-func (r *run[K, V]) refused(asked admit.Demand, refusal error) bool {
-	g, l := r.g, r.l
-	judged := admit.Refusal(refusal)
-	g.flights.Lock()
-	if judged != nil && !l.FinalLocked() && g.demandLocked(l).Revises(asked, judged) {
-		g.flights.Unlock()
+	permit, err := admit.Acquire(r.l, (*admission[K, V])(r))
+	if err != nil {
+		r.reportRefusal()
 		return false
 	}
-	alone := r.background && l.JoinersLocked() == 0
-	counts := l.FailLocked(refusal)
-	if counts { // or another load may have the key by now
-		g.retryLaterLocked(l)
-	}
-	g.flights.Unlock()
-	r.err, r.class = refusal, ClassOverload
-	if !counts {
-		return true // given up while it waited: nobody has refused it
-	}
-	l.End(nil)
-	if alone {
-		g.count.refreshesSkipped.Add(1)
-		g.event(l, EventRefreshSkipped, l.Flights()[0].Key, refusal)
-	} else {
-		g.count.refusals.Add(1)
-		g.event(l, EventRefused, l.Flights()[0].Key, refusal)
-	}
+	r.permit = permit
+	r.queued = r.clock().Sub(began)
 	return true
+}
+
+// reportRefusal wakes and reports, once the load has ended for want of a permit.
+func (r *run[K, V]) reportRefusal() {
+	g, l := r.g, r.l
+	switch {
+	case !r.refused: // given up while it waited: nobody has refused it
+		return
+	case r.unwanted:
+		l.End(nil)
+		g.count.refreshesSkipped.Add(1)
+		g.event(l, EventRefreshSkipped, l.Flights()[0].Key, r.err)
+	default:
+		l.End(nil)
+		g.count.refusals.Add(1)
+		g.event(l, EventRefused, l.Flights()[0].Key, r.err)
+	}
+}
+
+// An admission is a run as admit.Acquire sees it.
+type admission[K comparable, V any] run[K, V]
+
+func (a *admission[K, V]) Lock()   { a.g.flights.Lock() }
+func (a *admission[K, V]) Unlock() { a.g.flights.Unlock() }
+
+func (a *admission[K, V]) QueueLocked(at *limit.Place) {
+	if !a.l.FinalLocked() {
+		a.l.Queue = queued{at}
+	}
+}
+
+// DemandLocked asks for nothing once the load is final: the limiter finds that it has
+// ended.
+func (a *admission[K, V]) DemandLocked() (admit.Demand, bool) {
+	if a.l.FinalLocked() {
+		return admit.Demand{}, false
+	}
+	return a.g.demandLocked(a.l), true
+}
+
+func (a *admission[K, V]) Ask(ctx context.Context) (limit.Permit, error) { return a.g.acquire(ctx) }
+
+func (a *admission[K, V]) RefusedLocked(err error) {
+	a.err, a.class = err, ClassOverload
+	a.unwanted = a.background && a.l.JoinersLocked() == 0
+	if a.refused = a.l.FailLocked(err); a.refused { // or another load may have the key by now
+		a.g.retryLaterLocked(a.l)
+	}
 }

@@ -25,11 +25,13 @@ type run[K comparable, V any] struct {
 	l          *inflight.Load[K, outcome[V]]
 	background bool
 
-	permit  limit.Permit
-	timer   *time.Timer
-	ctx     context.Context // what the function was given; nil if it was not called
-	done    bool            // nothing panicked
-	repeats bool            // a key may be in l twice
+	permit   limit.Permit
+	refused  bool // the limiter's refusal has ended the load
+	unwanted bool // it was a refresh that nobody waited for
+	timer    *time.Timer
+	ctx      context.Context // what the function was given; nil if it was not called
+	done     bool            // nothing panicked
+	repeats  bool            // a key may be in l twice
 
 	err   error       // of the whole load; then there are no answers
 	class Class       // of err

@@ -57,14 +57,8 @@ func (r *run[K, V]) ask(key K) fleet.Ask {
 	return fleet.Ask{}
 }
 
-// shareOne is share for one key:
-//
-//  1. ask; where there is no Tier, load.
-//  2. A fresh value, or a recent failure, is the answer.
-//  3. With the lease: a stale value that may be served is the answer, and the
-//     load goes on in the background; otherwise load.
-//  4. Another has the lease: a stale value that may be served is the answer;
-//     otherwise wait to be woken, and ask again.
+// shareOne is share for one key: it asks the Tier, and takes the step that
+// fleetclient.Decide returns, until that is an answer or a load.
 func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 	ask := r.ask(key)
 	for {
@@ -82,28 +76,34 @@ func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 			continue
 		}
 		e := r.g.received(a, p.asked)
-		switch a.Grant {
-		case fleet.GrantFresh:
-			if e == nil {
-				ask = fleet.Ask{NewerThan: a.Entry.Fence}
-				continue
+		switch fleetclient.Decide(a.Answer, fleetclient.View{Fresh: e != nil, Stale: r.servesStale(e)}) {
+		case fleetclient.LoadAlone:
+			r.g.count.alone.Add(1)
+			return true
+		case fleetclient.Load:
+			p.prior = e
+			r.fallBackOn(0, e)
+			return r.hold(p, a.Fence)
+		case fleetclient.Serve:
+			r.answerFromTier(e)
+			return false
+		case fleetclient.ServeAndLoad:
+			r.answerFromTier(e)
+			r.handOver, p.grant = a.Fence, 0
+			return false
+		case fleetclient.Fail:
+			r.fallBackOn(0, e)
+			r.failAs(a)
+			return false
+		case fleetclient.AskPast:
+			ask = fleet.Ask{NewerThan: a.Entry.Fence}
+		case fleetclient.Wait:
+			r.fallBackOn(0, e)
+			if p.sub.Await(r.l, a.Remaining) != nil {
+				return false
 			}
-			r.answerFromTier(e)
-			return false
-		case fleet.GrantCooling:
-			return r.cooling(a, e)
-		case fleet.GrantLease:
-			return r.granted(p, a, e)
+			ask.Joined, ask.NewerThan = a.Fence, min(ask.NewerThan, a.Fence-1)
 		}
-		if r.servesStale(e) {
-			r.answerFromTier(e)
-			return false
-		}
-		r.fallBackOn(0, e)
-		if p.sub.Await(r.l, a.Remaining) != nil {
-			return false
-		}
-		ask.Joined, ask.NewerThan = a.Fence, min(ask.NewerThan, a.Fence-1)
 	}
 }
 
@@ -145,33 +145,13 @@ func (r *run[K, V]) answerFromTier(e *entry[V]) {
 	r.one = a
 }
 
-// cooling answers with the failure of another, or goes on alone where that had
-// an answer which is not for others.
-func (r *run[K, V]) cooling(a fleetclient.Answer, e *entry[V]) bool {
-	if a.Failure.Kind == fleet.Uncacheable {
-		r.g.count.alone.Add(1)
-		return true
-	}
-	r.fallBackOn(0, e)
+// failAs answers with the failure of another instance.
+func (r *run[K, V]) failAs(a fleetclient.Answer) {
 	r.l.Return()
 	r.ended = r.g.clock()
 	r.err = &fleet.RemoteError{Failure: a.Failure}
 	r.class = classify(nil, r.err)
 	r.cools = a.Remaining
-	return false
-}
-
-// granted begins to hold the lease, and decides whether the load goes on here or
-// in the background.
-func (r *run[K, V]) granted(p *fleetLookup[V], a fleetclient.Answer, e *entry[V]) bool {
-	if r.servesStale(e) {
-		r.answerFromTier(e)
-		r.handOver, p.grant = a.Fence, 0
-		return false
-	}
-	p.prior = e
-	r.fallBackOn(0, e)
-	return r.hold(p, a.Fence)
 }
 
 // hold begins to hold a lease for as long as the load is not final. It reports
@@ -255,12 +235,12 @@ func (r *run[K, V]) shareMany() bool {
 	final := r.l.FinalLocked()
 	for i, f := range append([]*inflight.Flight[K, outcome[V]](nil), flights...) {
 		a, p := answers[i], r.lookups[i]
-		alone := errs[i] != nil || a.Grant == fleet.GrantCooling && a.Failure.Kind == fleet.Uncacheable
-		mine := errs[i] == nil && a.Grant == fleet.GrantLease
-		if final || alone || mine && !stale[i] {
-			if mine {
-				p.prior = priors[i]
-			}
+		next := fleetclient.LoadAlone
+		if errs[i] == nil {
+			next = fleetclient.Decide(a.Answer, fleetclient.View{Stale: stale[i]})
+		}
+		if final || next == fleetclient.LoadAlone || next == fleetclient.Load {
+			p.prior = priors[i]
 			stay = append(stay, p)
 			continue
 		}

@@ -1,43 +1,46 @@
 package batch
 
 import (
+	"context"
+
 	"github.com/weir-go/weir/internal/admit"
 	"github.com/weir-go/weir/limit"
 )
 
-// admit waits for a permit, and reports false if there is none. The limiter is
-// asked again when callers have joined meanwhile for whom its refusal does not
-// hold.
+// admit waits for a permit, and reports false if there is none.
 func (r *run[T, R]) admit() bool {
-	b, bt := r.b, r.bt
-	if b.o.Limiter == nil {
+	if r.b.o.Limiter == nil {
 		return true
 	}
-	for {
-		at := new(limit.Place)
-		b.mu.Lock()
-		asked := bt.demandLocked()
-		bt.place = at
-		b.mu.Unlock()
-		permit, err := b.o.Limiter.Acquire(asked.Context(&bt.ctx, at))
-		if err == nil {
-			r.permit = permit
-			at.Hold(permit)
-			return true
+	permit, err := admit.Acquire(&r.bt.ctx, (*admission[T, R])(r))
+	if err != nil {
+		if r.refused {
+			r.bt.ctx.cancel(nil)
 		}
-		judged := admit.Refusal(err)
-		b.mu.Lock()
-		if bt.final || judged == nil || !bt.demandLocked().Revises(asked, judged) {
-			refused := bt.failLocked(err)
-			if refused {
-				b.count.Refused++
-			}
-			b.mu.Unlock()
-			if refused {
-				bt.ctx.cancel(nil)
-			}
-			return false
-		}
-		b.mu.Unlock()
+		return false
+	}
+	r.permit = permit
+	return true
+}
+
+// An admission is a run as admit.Acquire sees it.
+type admission[T, R any] run[T, R]
+
+func (a *admission[T, R]) Lock()   { a.b.mu.Lock() }
+func (a *admission[T, R]) Unlock() { a.b.mu.Unlock() }
+
+func (a *admission[T, R]) QueueLocked(at *limit.Place) { a.bt.place = at }
+
+func (a *admission[T, R]) DemandLocked() (admit.Demand, bool) {
+	return a.bt.demandLocked(), !a.bt.final
+}
+
+func (a *admission[T, R]) Ask(ctx context.Context) (limit.Permit, error) {
+	return a.b.o.Limiter.Acquire(ctx)
+}
+
+func (a *admission[T, R]) RefusedLocked(err error) {
+	if a.refused = a.bt.failLocked(err); a.refused {
+		a.b.count.Refused++
 	}
 }

@@ -21,12 +21,13 @@ type run[T, R any] struct {
 	b  *Batcher[T, R]
 	bt *batch[T, R]
 
-	permit limit.Permit
-	timer  *time.Timer
-	calls  []*call[T, R] // what has departed
-	start  time.Time
-	called bool // Run was called, or the hook before it
-	done   bool // nothing panicked
+	permit  limit.Permit
+	refused bool // the refusal has ended the batch
+	timer   *time.Timer
+	calls   []*call[T, R] // what has departed
+	start   time.Time
+	called  bool // Run was called, or the hook before it
+	done    bool // nothing panicked
 
 	results []R
 	errs    Errors // of the items, with results

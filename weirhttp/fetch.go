@@ -94,36 +94,34 @@ func (f *flight) late(err error) {
 	}
 }
 
-// admit waits for a permit, on behalf of all who wait for f. The limiter is
-// asked again when callers have joined meanwhile for whom its refusal does not
-// hold: those with a later deadline or a higher priority (H6).
+// admit waits for a permit, on behalf of all who wait for f.
 func (f *flight) admit(ctx context.Context) (limit.Permit, error) {
-	h := f.group.handler
-	for {
-		at := new(limit.Place)
-		h.cache.mu.Lock()
-		f.place = at
-		asked := f.demandLocked()
-		h.cache.mu.Unlock()
-		h.press()
-		permit, err := h.o.Limiter.Acquire(asked.Context(ctx, at))
-		if err == nil {
-			at.Hold(permit)
-		}
-		judged := admit.Refusal(err)
-		h.cache.mu.Lock()
-		f.place = nil
-		if judged != nil && f.demandLocked().Revises(asked, judged) && !f.over {
-			h.cache.mu.Unlock()
-			continue
-		}
-		if err != nil {
-			f.failLocked(err) // in the same step, or somebody is refused on another's account
-		}
-		h.cache.mu.Unlock()
-		return permit, err
-	}
+	permit, err := admit.Acquire(ctx, (*admission)(f))
+	c := f.group.handler.cache
+	c.mu.Lock()
+	f.place = nil
+	c.mu.Unlock()
+	return permit, err
 }
+
+// An admission is a flight as admit.Acquire sees it.
+type admission flight
+
+func (a *admission) Lock()   { a.group.handler.cache.mu.Lock() }
+func (a *admission) Unlock() { a.group.handler.cache.mu.Unlock() }
+
+func (a *admission) QueueLocked(at *limit.Place) { a.place = at }
+
+func (a *admission) DemandLocked() (admit.Demand, bool) {
+	return (*flight)(a).demandLocked(), !a.over
+}
+
+func (a *admission) Ask(ctx context.Context) (limit.Permit, error) {
+	a.group.handler.press()
+	return a.group.handler.o.Limiter.Acquire(ctx)
+}
+
+func (a *admission) RefusedLocked(err error) { (*flight)(a).failLocked(err) }
 
 // laggards may hold the others of a big body back for so long, in all.
 const laggards = 2 * time.Second

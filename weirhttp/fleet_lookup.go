@@ -213,45 +213,93 @@ func (l *fleetLookup) keep(s *responses.Stored, r reply) bool {
 	return true
 }
 
-// take decides what follows from an answer. left is how long may be waited.
+// take does what follows from an answer. left is how long may be waited.
 func (l *fleetLookup) take(ctx context.Context, r reply, left time.Duration) step {
-	switch r.Grant {
-	case fleet.GrantFresh:
-		return l.fresh(r)
-	case fleet.GrantLease:
-		return l.granted(ctx, r)
-	case fleet.GrantHeld:
-		return l.held(ctx, r, left)
-	case fleet.GrantCooling:
-		return l.cooling(r)
+	f := l.f
+	if r.Grant == fleet.GrantLease {
+		l.lease, l.began, l.tags = r.sub.Hold(r.Fence, nil), time.Now(), l.fleet.client.TagSeq()
+	}
+	s := l.use(r)
+	switch next := fleetclient.Decide(r.Answer.Answer, l.view(s, left)); next {
+	case fleetclient.Serve:
+		return l.serve(s, r)
+	case fleetclient.Load, fleetclient.ServeAndLoad:
+		return l.granted(ctx, r, s, next == fleetclient.ServeAndLoad)
+	case fleetclient.Wait:
+		l.waited = true
+		l.asks[r.level].Joined = r.Fence
+		if err := r.sub.Await(ctx, min(r.Remaining, left)); err != nil {
+			f.fail(err)
+			return stepDone
+		}
+		return stepAgain
+	case fleetclient.AskPast:
+		if ask := &l.asks[r.level]; f.q.NoCache { // now it is known that there is no mark
+			ask.NewerThan = fleet.AnyFence
+		} else {
+			ask.NewerThan, ask.Joined = r.Entry.Fence, 0
+		}
+		return stepAgain
+	case fleetclient.AskCooled:
+		l.cooled = true
+		l.asks[0].Cooled, l.asks[1].Cooled = true, true
+		return stepAgain
+	case fleetclient.Fail:
+		f.fail(&fleet.RemoteError{Failure: r.Failure})
+		return stepDone
+	}
+	if r.Grant == fleet.GrantCooling && r.Failure.Text == toNobody {
+		h := f.group.handler
+		h.cache.hints.learn(f.key, &rfc9111.Response{}, time.Now(), min(r.Remaining, h.o.Relearn))
+		f.disband()
+		return stepDone
 	}
 	return stepAlone
 }
 
-// fresh: there is an answer.
-func (l *fleetLookup) fresh(r reply) step {
+// use returns the response that an answer is about: what is known, where the Tier
+// confirms it or has a failure in its place, and else what it has; nil for nothing.
+func (l *fleetLookup) use(r reply) *responses.Stored {
+	if k := l.f.known; k != nil {
+		st := k.At(time.Now(), l.f.q)
+		if r.Grant == fleet.GrantFresh && st.Fresh && l.isKnown(r) && !k.Marked.Load() ||
+			r.Grant == fleet.GrantCooling && st.IfError {
+			return k
+		}
+	}
+	return l.read(r)
+}
+
+// view is what s, which may be nil, is good for.
+func (l *fleetLookup) view(s *responses.Stored, left time.Duration) fleetclient.View {
 	f := l.f
-	ask := &l.asks[r.level]
-	if f.q.NoCache { // it is not wanted, but now it is known that there is no mark
-		ask.NewerThan = fleet.AnyFence
-		return stepAgain
+	v := fleetclient.View{
+		Foreign: s == nil && !f.q.NoCache,
+		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before f was asked for, or is known to fail
+		Insists: !f.pinned,                            // without anything to serve, one tries
+		Asked:   l.waited || l.cooled,
 	}
-	if k := f.known; k != nil && l.isKnown(r) && !k.Marked.Load() && k.At(time.Now(), f.q).Fresh {
-		k.Checked.Store(time.Now().UnixNano())
-		f.found(k, nil, l.waited)
-		return stepDone
+	if s != nil {
+		st := s.At(time.Now(), f.q)
+		v.Fresh = !f.q.NoCache && (l.waited || st.Fresh)
+		v.Stale = !f.q.NoCache && !f.pinned && st.SWR
+		v.OnError = !f.pinned && st.IfError
 	}
-	s := l.read(r)
+	return v
+}
+
+// serve answers f with s. It asks again if s was overtaken meanwhile.
+func (l *fleetLookup) serve(s *responses.Stored, r reply) step {
+	var because error
 	switch {
-	case s == nil:
-		return stepAlone
-	case !l.waited && !s.At(time.Now(), f.q).Fresh: // the request wants it fresher
-		ask.NewerThan, ask.Joined = r.Entry.Fence, 0
+	case s != l.f.known && !l.keep(s, r):
 		return stepAgain
-	case !l.keep(s, r):
-		return stepAgain
+	case r.Grant == fleet.GrantCooling:
+		because = &fleet.RemoteError{Failure: r.Failure}
+	case s == l.f.known:
+		s.Checked.Store(time.Now().UnixNano())
 	}
-	f.found(s, nil, l.waited)
+	l.f.found(s, because, l.waited && r.Grant != fleet.GrantHeld)
 	return stepDone
 }
 
@@ -267,12 +315,11 @@ func (l *fleetLookup) isKnown(r reply) bool {
 	return k.Place == placeOf(l.at)
 }
 
-// granted: the call is f's. What is stale in its window is the answer for who
-// waits now, and the call goes on behind it.
-func (l *fleetLookup) granted(ctx context.Context, r reply) step {
+// granted: the call is f's. If s is stale in its window, it is the answer for those who
+// wait now, and the call follows behind it.
+func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored, stale bool) step {
 	f := l.f
 	h := f.group.handler
-	l.lease, l.began, l.tags = r.sub.Hold(r.Fence, nil), time.Now(), l.fleet.client.TagSeq()
 	if ctx.Err() != nil {
 		f.fail(context.Cause(ctx))
 		return stepDone
@@ -281,8 +328,8 @@ func (l *fleetLookup) granted(ctx context.Context, r reply) step {
 	if r.level == 1 {
 		root = l.mark
 	}
-	if s := l.read(r); s != nil && !f.q.NoCache && l.keep(s, r) {
-		if !f.pinned && s.At(time.Now(), f.q).SWR {
+	if s != nil && !f.q.NoCache && l.keep(s, r) {
+		if stale {
 			f.found(s, nil, false)
 			h.refreshUnder(f, s, root)
 			return stepDone
@@ -301,61 +348,6 @@ func (l *fleetLookup) granted(ctx context.Context, r reply) step {
 	f.asking, f.root = false, root
 	h.cache.mu.Unlock()
 	return stepCall
-}
-
-// held: another instance makes the call.
-func (l *fleetLookup) held(ctx context.Context, r reply, left time.Duration) step {
-	f := l.f
-	if f.q.NoCache || l.cooled || left <= 0 {
-		return stepAlone // it began before f was asked for; or it is known to fail
-	}
-	if s := l.read(r); s != nil && !f.pinned && s.At(time.Now(), f.q).SWR && l.keep(s, r) {
-		f.found(s, nil, false)
-		return stepDone
-	}
-	l.waited = true
-	l.asks[r.level].Joined = r.Fence
-	if err := r.sub.Await(ctx, min(r.Remaining, left)); err != nil {
-		f.fail(err)
-		return stepDone
-	}
-	return stepAgain
-}
-
-// cooling: the last call failed, or its answer was for nobody else.
-func (l *fleetLookup) cooling(r reply) step {
-	f := l.f
-	h := f.group.handler
-	if r.Failure.Kind == fleet.Uncacheable {
-		if r.Failure.Text != toNobody {
-			return stepAlone
-		}
-		h.cache.hints.learn(f.key, &rfc9111.Response{}, time.Now(), min(r.Remaining, h.o.Relearn))
-		f.disband()
-		return stepDone
-	}
-	err := &fleet.RemoteError{Failure: r.Failure}
-	if f.pinned {
-		f.fail(err)
-		return stepDone
-	}
-	now, s := time.Now(), f.known
-	if s == nil || !s.At(now, f.q).IfError {
-		s = l.read(r)
-		if s != nil && s.At(now, f.q).IfError && !l.keep(s, r) {
-			return stepAgain
-		}
-	}
-	switch {
-	case s != nil && s.At(now, f.q).IfError:
-		f.found(s, err, l.waited)
-		return stepDone
-	case l.waited || l.cooled:
-		return stepAlone
-	}
-	l.cooled = true // without anything to give in its place, one tries
-	l.asks[0].Cooled, l.asks[1].Cooled = true, true
-	return stepAgain
 }
 
 // unavailable: the instance is on its own. What is fresh, and only had to be

@@ -1,8 +1,6 @@
 package admit
 
 import (
-	"errors"
-
 	"github.com/weir-go/weir/internal/lend"
 	"github.com/weir-go/weir/limit"
 )
@@ -110,15 +108,4 @@ func (c *Crowd) Move(to *lend.Call) {
 	for m := c.first; m != nil; m = m.next {
 		m.Edge.Move(to)
 	}
-}
-
-// Refusal returns the *limit.Error that err is or wraps, as an error that Revises
-// can be asked about with a lock held: the methods of err are the user's code. It
-// returns nil if there is none.
-func Refusal(err error) error {
-	var e *limit.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
 }

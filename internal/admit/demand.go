@@ -4,7 +4,6 @@ package admit
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weir-go/weir/limit"
@@ -44,12 +43,8 @@ func (d Demand) With(o Demand) Demand {
 
 // Revises reports whether refusal, of what was asked, may not hold for d: it
 // was for a deadline and d has a later one, or d has a higher priority.
-func (d Demand) Revises(asked Demand, refusal error) bool {
-	var e *limit.Error
-	if !errors.As(refusal, &e) {
-		return false
-	}
-	return d.Priority > asked.Priority || e.Reason == limit.WaitTooLong && d.Outlasts(asked)
+func (d Demand) Revises(asked Demand, refusal *limit.Error) bool {
+	return d.Priority > asked.Priority || refusal.Reason == limit.WaitTooLong && d.Outlasts(asked)
 }
 
 // Context returns the context in which the call asks for its permit, and keeps

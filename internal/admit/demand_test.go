@@ -2,7 +2,6 @@ package admit_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func TestF3DemandRevisesARefusal(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		now, asked admit.Demand
-		refusal    error
+		refusal    *limit.Error
 		want       bool
 	}{
 		{"a later deadline", admit.Demand{Until: later}, admit.Demand{Until: soon}, tooLong, true},
@@ -46,7 +45,6 @@ func TestF3DemandRevisesARefusal(t *testing.T) {
 		{"the same", admit.Demand{Until: soon}, admit.Demand{Until: soon}, tooLong, false},
 		{"a full queue is full", admit.Demand{}, admit.Demand{Until: soon}, full, false},
 		{"a higher class", admit.Demand{}, admit.Demand{Priority: limit.Low}, full, true},
-		{"no refusal", admit.Demand{}, admit.Demand{Priority: limit.Low}, errors.New("down"), false},
 	} {
 		if got := tt.now.Revises(tt.asked, tt.refusal); got != tt.want {
 			t.Errorf("%s: Revises = %t; want %t", tt.name, got, tt.want)
