@@ -48,7 +48,8 @@ type call struct {
 const maxRounds = 2
 
 // run answers c.
-func (c *call) run() {
+func (c *call) run(came time.Time) {
+	defer c.over(came)
 	if c.q.OnlyIfCached {
 		c.answer(errNotStored)
 		return

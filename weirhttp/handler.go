@@ -149,14 +149,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 	case u.swr:
 		h.staleHit(w, r, q, key, s, u)
 	default:
-		h.miss(w, r, q, key, s, u.due, came)
+		h.newCall(w, r, q, key, s, u.due).run(came)
 		return
 	}
 	h.requests.Record(time.Since(came))
 }
 
-// miss answers r, for which s is stored but of no use as it is, or nil.
-func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool, came time.Time) {
+// newCall returns a call for r, for which s is stored but of no use as it is, or nil.
+func (h *Handler) newCall(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, due bool) *call {
 	c := &call{h: h, w: w, r: r, q: q, key: key, stale: s, due: due, demand: admit.Of(r.Context(), h.o.Limiter)}
 	if h.o.Priority != nil {
 		c.demand.Priority = h.o.Priority(r)
@@ -165,8 +165,7 @@ func (h *Handler) miss(w http.ResponseWriter, r *http.Request, q rfc9111.Request
 		_, c.varied = h.cache.store.Vary(key)
 		c.denied = c.varied && q.Credentials != 0 && h.cache.store.Get(key, r.Header) != nil
 	}
-	defer c.over(came)
-	c.run()
+	return c
 }
 
 // over counts the time that c has taken, which came then, and c itself if nothing

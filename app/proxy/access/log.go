@@ -113,23 +113,19 @@ func (l *Log) Handler(next http.Handler) http.Handler {
 	if l.o.What == Off {
 		return next
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(next, w, r) })
-}
-
-// serve has next answer r. It is told from a panic, which goes on to the
-// server, by the line that it does not reach.
-func (l *Log) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	lw := l.writers.Get().(*writer)
-	lw.ResponseWriter, lw.start, lw.broken = w, time.Now(), true
-	// As the request came: handlers may change it.
-	lw.method, lw.target, lw.host = r.Method, r.RequestURI, r.Host
-	defer func() {
-		l.done(lw, r)
-		*lw = writer{}
-		l.writers.Put(lw)
-	}()
-	next.ServeHTTP(lw, r)
-	lw.broken = false
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lw := l.writers.Get().(*writer)
+		lw.ResponseWriter, lw.start, lw.broken = w, time.Now(), true
+		// As the request came: handlers may change it.
+		lw.method, lw.target, lw.host = r.Method, r.RequestURI, r.Host
+		defer func() {
+			l.done(lw, r)
+			*lw = writer{}
+			l.writers.Put(lw)
+		}()
+		next.ServeHTTP(lw, r)
+		lw.broken = false // a panic, which goes on to the server, skips this line
+	})
 }
 
 // done logs the request if it is of interest.

@@ -18,45 +18,53 @@ import (
 // connKey is the context key of a request's *progressConn.
 type connKey struct{}
 
-// pace returns next with time-outs for what a client sends and takes while next
-// runs. body bounds a read of a request's body; write bounds a write to a
-// stream of HTTP/2, whose flow control can stand still while the connection
-// moves. Neither is set if it is not positive.
-func pace(next http.Handler, body, write time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		returned := false
-		defer func() {
-			if !returned && r.ProtoMajor == 1 && r.ProtoMinor == 0 {
-				breakOff(r.Context())
-			}
-		}()
-		stream := r.ProtoMajor == 2 && write > 0
-		reads := r.Body != nil && r.Body != http.NoBody && body > 0
-		if !stream && !reads {
-			next.ServeHTTP(w, r)
-			returned = true
-			return
+// An entrance is the first handler of a Server. It bounds the time that a client takes
+// to send and to receive while the next one runs.
+type entrance struct {
+	server *Server
+	next   http.Handler
+	body   time.Duration // bounds a read of a request's body; not positive: no bound
+	// write bounds a write to a stream of HTTP/2, whose flow control can stand still
+	// while the connection moves; likewise.
+	write time.Duration
+}
+
+func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e.server.turnsAway(w, r) {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned && r.ProtoMajor == 1 && r.ProtoMinor == 0 {
+			breakOff(r.Context())
 		}
-		pw := &pacedWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
-		if stream {
-			pw.write = newWatch(write, pw.rc.SetWriteDeadline)
-			defer pw.write.stop()
-		}
-		var pb *pacedBody
-		if reads {
-			// In a copy: of a request whose body it does not know, the server
-			// reads some of it before it writes an answer that did not, which
-			// may never come.
-			pb = &pacedBody{ReadCloser: r.Body, watch: newWatch(body, pw.rc.SetReadDeadline)}
-			paced := *r
-			paced.Body = pb
-			r = &paced
-			defer pb.watch.stop()
-		}
-		next.ServeHTTP(pw, r)
+	}()
+	stream := r.ProtoMajor == 2 && e.write > 0
+	reads := r.Body != nil && r.Body != http.NoBody && e.body > 0
+	if !stream && !reads {
+		e.next.ServeHTTP(w, r)
 		returned = true
-		pw.finish(pb, body, write)
-	})
+		return
+	}
+	pw := &pacedWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
+	if stream {
+		pw.write = newWatch(e.write, pw.rc.SetWriteDeadline)
+		defer pw.write.stop()
+	}
+	var pb *pacedBody
+	if reads {
+		// In a copy: of a request whose body it does not know, the server
+		// reads some of it before it writes an answer that did not, which
+		// may never come.
+		pb = &pacedBody{ReadCloser: r.Body, watch: newWatch(e.body, pw.rc.SetReadDeadline)}
+		paced := *r
+		paced.Body = pb
+		r = &paced
+		defer pb.watch.stop()
+	}
+	e.next.ServeHTTP(pw, r)
+	returned = true
+	pw.finish(pb, e.body, e.write)
 }
 
 // breakOff sees to it that a client of HTTP/1.0 does not take a broken answer

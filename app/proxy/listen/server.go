@@ -183,7 +183,7 @@ func (s *Server) prepare() {
 	protocols.SetHTTP2(s.cert != nil)
 	protocols.SetUnencryptedHTTP2(s.config.H2C && s.cert == nil)
 	s.http = http.Server{
-		Handler:           s.closing(pace(s.options.Handler, limits.Read, limits.Write)),
+		Handler:           &entrance{server: s, next: s.options.Handler, body: limits.Read, write: limits.Write},
 		ReadHeaderTimeout: limits.ReadHeader,
 		ReadTimeout:       max(limits.Whole, 0),
 		IdleTimeout:       limits.Idle,
@@ -222,20 +222,18 @@ func below(c net.Conn) *progressConn {
 	}
 }
 
-// closing asks the clients of a retired server to leave, and those that speak
-// HTTP/2 where it is not spoken: net/http hands the handler their preface.
-func (s *Server) closing(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "PRI" && r.RequestURI == "*" {
-			w.Header().Set("Connection", "close")
-			http.Error(w, "HTTP/2 without TLS is not spoken here", http.StatusHTTPVersionNotSupported)
-			return
-		}
-		if s.retired.Load() || r.Close { // net/http forgets the latter of HTTP/1.0 with keep-alive beside it
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
+// turnsAway asks the clients of a retired server to leave, and refuses those that
+// speak HTTP/2 where it is not spoken: net/http hands the handler their preface.
+func (s *Server) turnsAway(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == "PRI" && r.RequestURI == "*" {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "HTTP/2 without TLS is not spoken here", http.StatusHTTPVersionNotSupported)
+		return true
+	}
+	if s.retired.Load() || r.Close { // net/http forgets the latter of HTTP/1.0 with keep-alive beside it
+		w.Header().Set("Connection", "close")
+	}
+	return false
 }
 
 // Config returns what the Server was opened with.
