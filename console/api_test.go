@@ -101,7 +101,7 @@ func TestC6_DetailsAreGatheredOnceASecond(t *testing.T) {
 			s.detail.Flights = append(s.detail.Flights, console.Flight{})
 		}
 		c := newConsole(t, console.Options{Source: s})
-		defer c.Close()
+		defer c.Close(context.Background())
 		for range 50 {
 			if d := into[console.Detail](t, get("/api/units/a%2Fb%20c").on(c)); len(d.Flights) != console.MaxRows {
 				t.Errorf("%d flights; want %d", len(d.Flights), console.MaxRows)
@@ -149,7 +149,7 @@ func TestFleet(t *testing.T) {
 		if f := into[console.Fleet](t, get("/api/fleet").on(c)); f.Error == "" || time.Since(began) != 2*time.Second {
 			t.Errorf("with an engine that hangs: %+v after %v; want why, after 2 s", f, time.Since(began))
 		}
-		c.Close()
+		c.Close(context.Background())
 	})
 }
 

@@ -22,6 +22,7 @@ type Console struct {
 
 	closing sync.Once
 	done    chan struct{} // closed by Close
+	sampled chan struct{} // closed after the last sample
 	stop    context.CancelFunc
 }
 
@@ -34,11 +35,12 @@ func New(o Options) (*Console, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Console{
-		o:    o,
-		done: make(chan struct{}),
-		stop: stop,
-		keys: newKeys(o.ShowKeys),
-		page: built(),
+		o:       o,
+		done:    make(chan struct{}),
+		sampled: make(chan struct{}),
+		stop:    stop,
+		keys:    newKeys(o.ShowKeys),
+		page:    built(),
 		sampler: &sampler{
 			source:   o.Source,
 			interval: o.Interval,
@@ -56,7 +58,10 @@ func New(o Options) (*Console, error) {
 	inside.Base = "/" // what is behind it has its own path taken off
 	c.protected = inside.protect(c.bare, nearby)
 	c.sampler.sample()
-	go c.sampler.run(ctx) // until Close
+	go func() { // until Close
+		defer close(c.sampled)
+		c.sampler.run(ctx)
+	}()
 	return c, nil
 }
 
@@ -74,9 +79,10 @@ func (c *Console) Bare() http.Handler {
 	})
 }
 
-// Close ends the sampling and all streams of events. It returns at once, and may
-// be called more than once. What else was asked for is still answered.
-func (c *Console) Close() {
+// Close ends the sampling, for which it waits until ctx ends, and then returns its
+// cause, and all streams of events. Requests for anything else are still answered. It
+// may be called again.
+func (c *Console) Close(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.stop()
 		c.sampler.close()
@@ -86,4 +92,10 @@ func (c *Console) Close() {
 			c.roster.close()
 		}
 	})
+	select {
+	case <-c.sampled:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -108,8 +108,8 @@ func TestC6_CloseEndsAll(t *testing.T) {
 		for _, target := range []string{"/api/fleet", "/api/units/x"} { // what keeps answers is used
 			get(target).on(c)
 		}
-		c.Close()
-		c.Close()
+		c.Close(context.Background())
+		c.Close(context.Background())
 		for _, l := range streams {
 			if !l.ended() {
 				t.Error("a stream was cut; want it ended")
@@ -150,7 +150,7 @@ func TestConnectionAfterAStream(t *testing.T) {
 		c := newConsole(t, console.Options{})
 		client := serve(t, &http.Server{Handler: c})
 		l := listen(t, client, eventsURL)
-		c.Close()
+		c.Close(context.Background())
 		l.ended()
 		time.Sleep(time.Minute)
 		resp, err := client.Get("http://localhost/api/snapshot")

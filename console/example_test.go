@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close() // before the server is shut down, which waits for open streams
+	defer c.Close(context.Background()) // before the server is shut down, which waits for open streams
 
 	mux := http.NewServeMux()
 	mux.Handle("/console/", c)

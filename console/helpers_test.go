@@ -81,7 +81,7 @@ func newConsole(t testing.TB, o console.Options) *console.Console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
 

@@ -160,7 +160,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		f := fleettest.NewFaults(m)
 		b := fleet.WithBreaker(f, fleet.BreakerOptions{})
-		defer b.Close()
+		defer b.Close(context.Background())
 		if err := b.Announce(t.Context(), fleet.Instance{ID: "a"}, time.Minute); err != nil {
 			t.Errorf("Announce = %v; want nil", err)
 		}
@@ -182,7 +182,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 		}
 
 		none := fleet.WithBreaker(struct{ fleet.Tier }{m}, fleet.BreakerOptions{})
-		defer none.Close()
+		defer none.Close(context.Background())
 		if err := fleet.Announce(t.Context(), none, func() fleet.Instance { return fleet.Instance{ID: "a"} }, 0); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Announce to a Tier without a Roster = %v; want %v", err, errors.ErrUnsupported)
 		}
@@ -229,7 +229,7 @@ func TestMemoryBoundsItsInstances(t *testing.T) {
 		time.Sleep(time.Minute)
 		announce("c", nil)
 		wantKnown(t, m, "c 0")
-		if err := m.Close(); err != nil {
+		if err := m.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		announce("d", fleet.ErrUnavailable)

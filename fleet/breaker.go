@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Defaults of BreakerOptions.
@@ -289,10 +291,11 @@ func (b *Breaker) pinged() {
 	b.calls--
 }
 
-// Close ends the probing and waits for a probe that runs. All that is asked from
-// then on fails with an error that matches ErrUnavailable. It does not close the
-// Tier behind, nor stop its watches. It may be called twice.
-func (b *Breaker) Close() error {
+// Close ends the probing and waits for a probe that runs, until ctx ends, and then
+// returns its cause. All that is asked from then on fails with an error that matches
+// ErrUnavailable. It does not close the Tier behind, nor stop its watches. It may be
+// called again.
+func (b *Breaker) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.over = true
 	if b.timer != nil && b.timer.Stop() {
@@ -300,6 +303,5 @@ func (b *Breaker) Close() error {
 		b.timer = nil
 	}
 	b.mu.Unlock()
-	b.probing.Wait()
-	return nil
+	return wait.For(ctx, b.probing.Wait)
 }

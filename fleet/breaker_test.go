@@ -62,8 +62,8 @@ func broken(t *testing.T, o fleet.BreakerOptions) (*fleet.Breaker, *fleettest.Fa
 	t.Cleanup(func() {
 		f.Unhang()
 		stop()
-		_ = b.Close()
-		_ = m.Close()
+		_ = b.Close(context.Background())
+		_ = m.Close(context.Background())
 	})
 	return b, f, m, h
 }
@@ -166,7 +166,7 @@ func TestBreakerBoundsWhatAHungEngineHolds(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		d := deaf{m, make(chan struct{})}
 		b := fleet.WithBreaker(d, fleet.BreakerOptions{Failures: 8, MaxCalls: 5})
-		defer b.Close()
+		defer b.Close(context.Background())
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() { fails(t, b, fleet.DefaultDeadline) })
@@ -193,7 +193,7 @@ func TestBreakerProbesOfAHungEngineAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deaf{fleet.NewMemory(fleet.MemoryOptions{}), make(chan struct{})}
 		b := fleet.WithBreaker(d, fleet.BreakerOptions{Failures: 1})
-		defer b.Close()
+		defer b.Close(context.Background())
 		fails(t, b, fleet.DefaultDeadline)
 		time.Sleep(time.Hour)
 		if s := b.State(); s.Calls != 5 || !s.Open {
@@ -233,7 +233,7 @@ func TestBreakerLateSuccessDoesNotClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gated{fleet.NewMemory(fleet.MemoryOptions{}), make(chan chan error)}
 		b := fleet.WithBreaker(g, fleet.BreakerOptions{Failures: 2, Deadline: time.Hour})
-		defer b.Close()
+		defer b.Close(context.Background())
 		answers, results := g.begin(b, 1)
 		for range 2 { // one after another
 			failing, failed := g.begin(b, 1)
@@ -264,7 +264,7 @@ func TestT9_OverlappingMissesAreOneFailure(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
 		f := fleettest.NewFaults(m)
 		b := fleet.WithBreaker(f, fleet.BreakerOptions{})
-		defer b.Close()
+		defer b.Close(context.Background())
 		stall := func(d time.Duration, calls int) {
 			f.Hang()
 			var all sync.WaitGroup
@@ -298,7 +298,7 @@ func TestBreakerLateFailureDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gated{fleet.NewMemory(fleet.MemoryOptions{}), make(chan chan error)}
 		b := fleet.WithBreaker(g, fleet.BreakerOptions{Failures: 2, Deadline: time.Hour})
-		defer b.Close()
+		defer b.Close(context.Background())
 		fails := func() {
 			answers, results := g.begin(b, 1)
 			answers[0] <- fleet.ErrUnavailable
@@ -397,7 +397,7 @@ func TestBreakerFailureAfterTheCallerLeftIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &left{Tier: fleet.NewMemory(fleet.MemoryOptions{})}
 		b := fleet.WithBreaker(l, fleet.BreakerOptions{Failures: 1})
-		defer b.Close()
+		defer b.Close(context.Background())
 		for range 100 { // the end and the failure come at once, in either order
 			ctx, cancel := context.WithCancel(t.Context())
 			l.leave = cancel
@@ -439,7 +439,7 @@ func TestBreakerStartsWithoutItsEngine(t *testing.T) {
 		f := fleettest.NewFaults(m)
 		f.Cut()
 		b := fleet.WithBreaker(f, fleet.BreakerOptions{})
-		defer b.Close()
+		defer b.Close(context.Background())
 		h := &heard{}
 		stop, err := b.Watch("n", h)
 		if err != nil {
@@ -473,7 +473,7 @@ func TestBreakerCloseEndsTheProbe(t *testing.T) {
 		f.Cut()
 		fails(t, b, 0)
 		for range 2 {
-			if err := b.Close(); err != nil {
+			if err := b.Close(context.Background()); err != nil {
 				t.Errorf("Close = %v; want nil", err)
 			}
 		}
@@ -498,7 +498,7 @@ func (panics) Acquire(context.Context, fleet.Key, fleet.Ask) (fleet.Answer, erro
 func TestBreakerPanicIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := fleet.WithBreaker(panics{fleet.NewMemory(fleet.MemoryOptions{})}, fleet.BreakerOptions{})
-		defer b.Close()
+		defer b.Close(context.Background())
 		fails(t, b, 0)
 		if _, err := b.Take(t.Context(), testKey, fleet.Rate{Permits: 1, Per: time.Second, Burst: 1}, 1); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Take of no Meter = %v; want ErrUnsupported", err)

@@ -52,8 +52,8 @@ func ExampleLimiter() {
 		return l
 	}
 	a, b := instance(), instance()
-	defer a.Close()
-	defer b.Close()
+	defer a.Close(context.Background())
+	defer b.Close(context.Background())
 
 	in := 0
 	for range 20 {
@@ -87,7 +87,7 @@ func ExampleKeyedLimiter() {
 	if err != nil {
 		panic(err)
 	}
-	defer clients.Close()
+	defer clients.Close(context.Background())
 
 	calls := func(client string) (in int) {
 		for range 10 {
@@ -122,7 +122,7 @@ func ExampleOutageError() {
 	if err != nil {
 		panic(err)
 	}
-	defer clients.Close()
+	defer clients.Close(context.Background())
 
 	err = clients.Allow(context.Background(), "192.0.2.1")
 	fmt.Println(errors.Is(err, fleet.ErrUnavailable), errors.Is(err, limit.ErrLimited))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // A KeyedLimiter is a rate limit of the whole fleet for each of many keys, such as the
@@ -88,11 +90,11 @@ func (k *KeyedLimiter) Stats() LimiterStats {
 }
 
 // Close has everybody refused with ErrLimiterClosed, also who waits for an
-// answer, and waits for the questions that are being asked. It gives nothing
-// back. A second Close does nothing more.
-func (k *KeyedLimiter) Close() {
+// answer, and waits for the questions that are being asked, until ctx ends, and then
+// returns its cause. It gives nothing back. It may be called again.
+func (k *KeyedLimiter) Close(ctx context.Context) error {
 	k.d.shut()
-	k.d.work.Wait()
+	return wait.For(ctx, k.d.work.Wait)
 }
 
 // A keyHash stands for a key of any length, so that what a client sends does not

@@ -21,7 +21,7 @@ func newKeyed(t *testing.T, m fleet.Meter, o fleet.KeyedLimiterOptions) *fleet.K
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(k.Close)
+	t.Cleanup(func() { _ = k.Close(context.Background()) })
 	return k
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -114,10 +115,10 @@ func (l *Limiter) Stats() LimiterStats {
 }
 
 // Close has everybody refused with ErrLimiterClosed, also who waits, and waits
-// for a question that is being asked. It gives nothing back: permits that were
-// leased are lost. A second Close does nothing more.
-func (l *Limiter) Close() {
+// for a question that is being asked, until ctx ends, and then returns its cause. It
+// gives nothing back: permits that were leased are lost. It may be called again.
+func (l *Limiter) Close(ctx context.Context) error {
 	l.d.shut()
 	l.line.shut()
-	l.d.work.Wait()
+	return wait.For(ctx, l.d.work.Wait)
 }

@@ -38,7 +38,7 @@ func benchLimiter(b testing.TB, m fleet.Meter, terms fleet.Terms) *fleet.Limiter
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(l.Close)
+	b.Cleanup(func() { _ = l.Close(context.Background()) })
 	return l
 }
 
@@ -104,7 +104,7 @@ func BenchmarkKeyed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer k.Close()
+	defer k.Close(context.Background())
 	keys := make([]string, 1000)
 	for i := range keys {
 		keys[i] = strconv.Itoa(i)
@@ -130,7 +130,7 @@ func TestLimiterAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
+	defer k.Close(context.Background())
 	none := benchLimiter(t, empty{}, api())
 	for _, row := range []struct {
 		name string

@@ -51,7 +51,7 @@ func randomTerms(rng *rand.Rand, mode fleet.FailureMode) (t fleet.Terms) {
 		}
 		l, err := fleet.NewLimiter(newModelMeter(0), fleet.LimiterOptions{Terms: t, Key: fleet.Key{Name: "x"}})
 		if err == nil {
-			l.Close()
+			l.Close(context.Background())
 			return t
 		}
 	}
@@ -70,7 +70,7 @@ func (h *limiterHistory) join() {
 }
 
 func (h *limiterHistory) quit(i int) {
-	h.instances[i].Close()
+	h.instances[i].Close(context.Background())
 	h.ended = append(h.ended, h.instances[i].Stats())
 	h.instances = append(h.instances[:i], h.instances[i+1:]...)
 }

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/big"
@@ -64,7 +65,7 @@ func TestLimiterOptions(t *testing.T) {
 			t.Errorf("%s: NewLimiter = %v; want faults of %v", row.name, err, row.want)
 		}
 		if err == nil {
-			l.Close()
+			l.Close(context.Background())
 		}
 	}
 	_, err := fleet.NewLimiter(nil, fleet.LimiterOptions{Terms: api()})
@@ -103,7 +104,7 @@ func TestLimiterOptionsSayWhatBurstIsNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("NewLimiter(%+v) = %v; it asked for that burst", o, err)
 		}
-		l.Close()
+		l.Close(context.Background())
 	}
 }
 

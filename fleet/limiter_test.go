@@ -31,7 +31,7 @@ func newLimiter(t *testing.T, m fleet.Meter, terms fleet.Terms, more ...func(*fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.Close)
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return l
 }
 

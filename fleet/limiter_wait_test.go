@@ -234,8 +234,8 @@ func TestLimiterCloseEndsAllWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		l.Close()
-		l.Close()
+		l.Close(context.Background())
+		l.Close(context.Background())
 		wg.Wait()
 		if d := time.Since(began); d != 0 {
 			t.Errorf("Close took %v; want no time", d)
@@ -255,8 +255,8 @@ func TestLimiterCloseEndsAllWaits(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		k.Close()
-		k.Close()
+		k.Close(context.Background())
+		k.Close(context.Background())
 		if err := k.Allow(t.Context(), "client"); err != fleet.ErrLimiterClosed {
 			t.Errorf("Allow = %v; want ErrLimiterClosed", err)
 		}

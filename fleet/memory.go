@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/wait"
 )
 
 // Defaults and bounds of a [Memory].
@@ -341,21 +343,23 @@ func (m *Memory) Len() int {
 
 // Close ends the Memory: what is asked from then on fails with an error that
 // matches ErrUnavailable, Watchers are told nothing more, and nothing is kept. It
-// waits for the call to a Watcher that is being made, so it must not be called
-// from one. It may be called twice.
-func (m *Memory) Close() error {
+// waits for calls to Watchers that are being made, until ctx ends, and then returns
+// its cause; from a Watcher, where that wait has no other end, ctx needs a deadline. It
+// may be called again.
+func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	all := m.watchers
 	m.watchers, m.keys, m.tags, m.meters, m.instances = nil, nil, nil, meters{}, nil
 	m.used.Init()
 	m.mu.Unlock()
-	for _, namespace := range all {
-		for _, w := range namespace {
-			w.stop()
+	return wait.For(ctx, func() {
+		for _, namespace := range all {
+			for _, w := range namespace {
+				w.stop()
+			}
 		}
-	}
-	return nil
+	})
 }
 
 func checkNamespace(namespace string) error {

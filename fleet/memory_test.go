@@ -26,7 +26,7 @@ func acquire(t *testing.T, m fleet.Tier, k fleet.Key, a fleet.Ask) fleet.Answer 
 func TestMemoryLoadIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
-		defer m.Close()
+		defer m.Close(context.Background())
 		k := fleet.Key{Namespace: "n", Name: "k"}
 		a := acquire(t, m, k, fleet.Ask{})
 		if a.Grant != fleet.GrantLease || a.Entry != nil || a.Fence == 0 {
@@ -76,7 +76,7 @@ func TestMemoryStopWaitsForTheCall(t *testing.T) {
 			t.Errorf("stop returned after %v; want 1s, with the call that was being made", d)
 		}
 		w.want(t, "changed k true")
-		if err := m.Close(); err != nil {
+		if err := m.Close(context.Background()); err != nil {
 			t.Errorf("Close = %v; want nil", err)
 		}
 		stop()
@@ -86,7 +86,7 @@ func TestMemoryStopWaitsForTheCall(t *testing.T) {
 func TestMemorySlowWatcherIsToldReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
-		defer m.Close()
+		defer m.Close(context.Background())
 		w := &slow{takes: time.Minute}
 		stop, err := m.Watch("n", w)
 		if err != nil {
@@ -109,7 +109,7 @@ func TestMemorySlowWatcherIsToldReset(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{MaxKeys: 10})
-		defer m.Close()
+		defer m.Close(context.Background())
 		key := func(i int) fleet.Key { return fleet.Key{Namespace: "n", Name: fmt.Sprint(i)} }
 		lost := acquire(t, m, key(0), fleet.Ask{})
 		last := lost.Fence
@@ -153,7 +153,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestMemoryForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
-		defer m.Close()
+		defer m.Close(context.Background())
 		seq, err := m.InvalidateTags(t.Context(), "n", []string{"t"}, time.Hour)
 		if err != nil {
 			t.Fatalf("InvalidateTags = %v; want nil", err)
@@ -184,7 +184,7 @@ func TestMemoryClose(t *testing.T) {
 			t.Fatalf("Watch = %v; want nil", err)
 		}
 		for range 2 {
-			if err := m.Close(); err != nil {
+			if err := m.Close(context.Background()); err != nil {
 				t.Errorf("Close = %v; want nil", err)
 			}
 		}

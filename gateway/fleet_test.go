@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -26,7 +27,7 @@ func openFleet(t *testing.T, n int, calls *atomic.Int64) ([]*gateway.Gateway, ga
 	}))
 	t.Cleanup(origin.Close)
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
-	t.Cleanup(func() { _ = tier.Close() })
+	t.Cleanup(func() { _ = tier.Close(context.Background()) })
 	c := gateway.Config{
 		Upstreams: []gateway.Upstream{{Name: "a", Servers: []string{origin.URL}}},
 		Routes: []gateway.Route{

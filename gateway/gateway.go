@@ -81,7 +81,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if err := g.Update(c); err != nil {
-		_ = g.cache.LeaveFleet(context.Background()) // nothing was asked yet
+		_ = g.cache.Close(context.Background()) // nothing was asked yet
 		return nil, err
 	}
 	return g, nil
@@ -226,6 +226,20 @@ func (h *handler) bounded(w http.ResponseWriter, r *http.Request) (*http.Request
 	return r, true
 }
 
+// Drain stops refreshes in the background and waits for those that run, until ctx
+// ends, and then returns its cause. Requests are answered as before: call it when the
+// server begins to shut down. It may be called again.
+func (g *Gateway) Drain(ctx context.Context) error {
+	var err error
+	for _, h := range g.now.Load().handlers {
+		err = cmp.Or(err, h.http.Drain(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("gateway: drain: %w", err)
+	}
+	return nil
+}
+
 // Close stops the health checks and closes idle connections. Requests that are
 // being answered end as they began, and what comes after gets 503. It waits for
 // what runs in the background, until ctx ends, and then returns the cause of
@@ -239,12 +253,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 		}
 	}
 	g.mu.Unlock()
-	var err error
-	for _, h := range g.now.Load().handlers {
-		err = cmp.Or(err, h.http.StopRefreshing(ctx))
-	}
+	err := g.Drain(ctx)
 	var lost *fleet.PendingError // by now nothing of the fleet is waited for
-	left := g.cache.LeaveFleet(ctx)
+	left := g.cache.Close(ctx)
 	if !errors.As(left, &lost) {
 		err = cmp.Or(err, left)
 	}

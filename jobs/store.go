@@ -45,12 +45,10 @@ func Open(ctx context.Context, nc *nats.Conn, o StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the Store's own goroutines and subscriptions. Workers must be
-// stopped before. Calls that wait return ErrClosed. It may be called again.
-func (s *Store) Close() error {
-	s.journal.Close()
-	return nil
-}
+// Close ends the Store's own goroutines and subscriptions, and waits for them until
+// ctx ends, and then returns its cause. Workers must be closed before. Calls that wait
+// return ErrClosed. It may be called again.
+func (s *Store) Close(ctx context.Context) error { return s.journal.Close(ctx) }
 
 // Durability is what an accepted job survives.
 func (s *Store) Durability() Durability { return s.o.Durability }

@@ -228,13 +228,13 @@ func (w *Worker) free(n int) {
 	}
 }
 
-// Stop takes no more jobs, and waits for those that run. When ctx ends, it ends
+// Close takes no more jobs, and waits for those that run. When ctx ends, it ends
 // their contexts with ErrStopping, waits another second, and hands back what is
 // left: their jobs are free for other workers at once. It returns nil if all
 // have finished, else ctx's error. A Worker that has asked the server for more
-// waits for the answer, up to a second. Stop may be called again. A handler that
+// waits for the answer, up to a second. It may be called again. A handler that
 // does not return is left behind.
-func (w *Worker) Stop(ctx context.Context) error {
+func (w *Worker) Close(ctx context.Context) error {
 	w.stop()
 	done := make(chan struct{})
 	go func() { // ends with the attempts, which end soon after hurry

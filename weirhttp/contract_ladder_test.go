@@ -237,7 +237,7 @@ func TestH11_StopRefreshingEndsWhatRunsBehind(t *testing.T) {
 		s.get("/a").want(t, 200, "") // stale, with a call behind it
 		synctest.Wait()
 		s.wantCalls(2)
-		if err := s.handler.StopRefreshing(t.Context()); err != nil || cause != weirhttp.ErrClosed {
+		if err := s.handler.Drain(t.Context()); err != nil || cause != weirhttp.ErrClosed {
 			t.Errorf("StopRefreshing = %v, and the call ended with %v; want nil, ErrClosed", err, cause)
 		}
 		time.Sleep(5 * time.Second)

@@ -19,7 +19,7 @@ func ExampleFleetOptions() {
 		fmt.Fprint(w, "42")
 	})
 	tier := fleet.NewMemory(fleet.MemoryOptions{})
-	defer tier.Close()
+	defer tier.Close(context.Background())
 	for range 2 {
 		h, err := weirhttp.New(report, weirhttp.Options{Fleet: weirhttp.FleetOptions{Config: fleet.Config{Tier: tier}}})
 		if err != nil {

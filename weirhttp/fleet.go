@@ -83,7 +83,7 @@ type fleetClient struct {
 const codec = "http/1"
 
 // JoinFleet makes c a member of a fleet, for all Handlers whose Options.Fleet
-// say the same; until [Cache.LeaveFleet]. New does so, for a Handler with a
+// say the same; until [Cache.Close]. New does so, for a Handler with a
 // Fleet; who has several Handlers over one Cache calls it first, and leaves when
 // the last of them is closed. It may be called again with the same options; with
 // others the error matches [ErrFleet].
@@ -119,12 +119,13 @@ func (c *Cache) join(o FleetOptions) (m *fleetClient, fresh bool, err error) {
 	return m, true, nil
 }
 
-// LeaveFleet ends what JoinFleet began, sends purges that the Tier has not
+// Close ends what JoinFleet began: it sends purges that the Tier has not
 // acknowledged a last time, and waits until ctx ends for that and for leases that
-// are being given up. What is stored stays. If purges are still not acknowledged,
-// the error is a *fleet.PendingError: they are lost, and other instances serve what
-// was purged until it expires.
-func (c *Cache) LeaveFleet(ctx context.Context) error {
+// are being given up. What is stored stays, and is served. If purges are still not
+// acknowledged, the error is a *fleet.PendingError: they are lost, and other instances
+// serve what was purged until it expires. Without a fleet it does nothing. It may be
+// called again.
+func (c *Cache) Close(ctx context.Context) error {
 	c.joining.Lock()
 	m := c.fleet.Swap(nil)
 	c.joining.Unlock()

@@ -422,10 +422,10 @@ func TestFleetOptions(t *testing.T) {
 	if err := h.Close(t.Context()); err != nil || cache.Stats().Fleet == nil {
 		t.Errorf("Close = %v, Stats().Fleet = %v; want it to stay a member", err, cache.Stats().Fleet)
 	}
-	if err := cache.LeaveFleet(t.Context()); err != nil || cache.Stats().Fleet != nil {
+	if err := cache.Close(t.Context()); err != nil || cache.Stats().Fleet != nil {
 		t.Errorf("LeaveFleet = %v; want no member after it", err)
 	}
-	if err := cache.LeaveFleet(t.Context()); err != nil {
+	if err := cache.Close(t.Context()); err != nil {
 		t.Errorf("LeaveFleet again = %v; want nil", err)
 	}
 }

@@ -26,7 +26,7 @@ type ensemble struct {
 func openEnsemble(t *testing.T, n int, set func(i int, o *weirhttp.Options), origin http.HandlerFunc) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, tier: fleet.NewMemory(fleet.MemoryOptions{})}
-	t.Cleanup(func() { _ = e.tier.Close() })
+	t.Cleanup(func() { _ = e.tier.Close(context.Background()) })
 	for i := range n {
 		line := fleettest.NewFaults(e.tier)
 		breaker := fleet.WithBreaker(line, fleet.BreakerOptions{})
@@ -41,7 +41,7 @@ func openEnsemble(t *testing.T, n int, set func(i int, o *weirhttp.Options), ori
 			if err := s.handler.Close(ctx); err != nil {
 				t.Errorf("Close: %v", err)
 			}
-			_ = breaker.Close()
+			_ = breaker.Close(context.Background())
 		})
 		e.sites, e.lines = append(e.sites, s), append(e.lines, line)
 	}

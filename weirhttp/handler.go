@@ -16,6 +16,7 @@ import (
 	"github.com/weir-go/weir/internal/responses"
 	"github.com/weir-go/weir/internal/rfc9111"
 	"github.com/weir-go/weir/internal/slow"
+	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -215,41 +216,27 @@ func (h *Handler) scheme(r *http.Request) string {
 // Close cancels the calls that are in flight, also those that refresh what is
 // stored, and waits for them until ctx ends. After it fresh answers are still
 // served, and what wants a call that could be shared gets 503. It returns the
-// cause of ctx if that ended first.
+// cause of ctx if that ended first. It may be called again.
 func (h *Handler) Close(ctx context.Context) error {
 	h.cache.mu.Lock()
 	h.close() // who has not started a flight by now, which is done under this lock, does not any more
 	h.cache.mu.Unlock()
-	err := waited(ctx, &h.flying)
+	err := wait.For(ctx, h.flying.Wait)
 	if h.joined {
-		err = cmp.Or(err, h.cache.LeaveFleet(ctx))
+		err = cmp.Or(err, h.cache.Close(ctx))
 	}
 	return err
 }
 
-// StopRefreshing cancels the calls in the background that refresh what is
-// stored, starts no more of them, and waits for them until ctx ends: it is for
-// the time in which a server answers its last requests. It returns the cause of
-// ctx if that ended first.
-func (h *Handler) StopRefreshing(ctx context.Context) error {
+// Drain cancels the calls in the background that refresh what is stored, starts no
+// more of them, and waits for them until ctx ends. Requests are answered as before:
+// call it when a server begins to shut down, and Close when it has answered its last
+// request. It returns the cause of ctx if that ended first. It may be called again.
+func (h *Handler) Drain(ctx context.Context) error {
 	h.cache.mu.Lock()
 	h.rest()
 	h.cache.mu.Unlock()
-	return waited(ctx, &h.refreshing)
-}
-
-func waited(ctx context.Context, calls *sync.WaitGroup) error {
-	done := make(chan struct{})
-	go func() { // ends with the calls
-		calls.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return wait.For(ctx, h.refreshing.Wait)
 }
 
 // admitClient reports whether the client limiter admits r, and answers r if not (H13).

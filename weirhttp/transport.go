@@ -61,6 +61,9 @@ func (t *Transport) Explain(r *http.Request) Explanation {
 // background.
 func (t *Transport) Close(ctx context.Context) error { return t.h.Close(ctx) }
 
+// Drain stops refreshes in the background, as [Handler.Drain] does.
+func (t *Transport) Drain(ctx context.Context) error { return t.h.Drain(ctx) }
+
 // CloseIdleConnections closes those of the transport below, if it can.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {

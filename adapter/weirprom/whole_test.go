@@ -128,7 +128,7 @@ func promises() map[string]promise {
 func everything(t *testing.T) *weirprom.Collector {
 	t.Helper()
 	tier := fleet.WithBreaker(fleet.NewMemory(fleet.MemoryOptions{}), fleet.BreakerOptions{})
-	t.Cleanup(func() { tier.Close() })
+	t.Cleanup(func() { tier.Close(context.Background()) })
 	adaptive, err := limit.NewAdaptive(limit.AdaptiveOptions{})
 	if err != nil {
 		t.Fatal(err)

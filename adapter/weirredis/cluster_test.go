@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -176,7 +177,7 @@ func TestClusterUnexpected(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier, err := weirredis.New(t.Context(), weirredis.Options{Addresses: []string{s.Addr}, Cluster: true})
 	if err == nil {
-		_ = tier.Close()
+		_ = tier.Close(context.Background())
 		t.Error("New with Cluster on a single server = nil; want an error")
 	}
 }

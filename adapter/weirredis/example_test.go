@@ -30,7 +30,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err) // the options are wrong; a server that is down is no error
 	}
-	defer tier.Close()
+	defer tier.Close(context.Background())
 
 	products, err := weir.New(expensive, weir.Options{
 		Name:         "products",
@@ -66,7 +66,7 @@ func ExampleTier_limit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer tier.Close()
+	defer tier.Close(context.Background())
 
 	calls, err := fleet.NewLimiter(tier, fleet.LimiterOptions{
 		Key: fleet.Key{Namespace: "limits", Name: "products"},
@@ -79,7 +79,7 @@ func ExampleTier_limit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer calls.Close()
+	defer calls.Close(context.Background())
 
 	products, err := weir.New(expensive, weir.Options{
 		Name: "products", TTL: time.Minute, Limiter: calls, Fleet: weir.Fleet{Config: fleet.Config{Tier: tier}},

@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func instance(t *testing.T, change func(*weirredis.Options)) *weirredis.Tier {
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
-	t.Cleanup(func() { _ = tier.Close() })
+	t.Cleanup(func() { _ = tier.Close(context.Background()) })
 	return tier
 }
 

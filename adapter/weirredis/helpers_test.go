@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func open(t testing.TB, s *redistest.Server, change ...func(*weirredis.Options))
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
-	t.Cleanup(func() { _ = tier.Close() })
+	t.Cleanup(func() { _ = tier.Close(context.Background()) })
 	return tier
 }
 

@@ -36,7 +36,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, test := range tests {
 		tier, err := weirredis.New(t.Context(), test.o)
 		if err == nil {
-			_ = tier.Close()
+			_ = tier.Close(context.Background())
 			t.Errorf("New(%+v) = nil; want %q", test.o, test.want)
 			continue
 		}

@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -301,10 +302,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tier.Close(); err != nil {
+	if err := tier.Close(context.Background()); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	if err := tier.Close(); err != nil {
+	if err := tier.Close(context.Background()); err != nil {
 		t.Errorf("the second Close = %v", err)
 	}
 	stop()

@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -45,7 +46,7 @@ func TestWrongPassword(t *testing.T) {
 		test.change(&o)
 		tier, err := weirredis.New(t.Context(), o)
 		if err == nil {
-			_ = tier.Close()
+			_ = tier.Close(context.Background())
 		}
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: New = %v; want an error with %q and no secret", test.name, err, test.want)
@@ -74,7 +75,7 @@ func TestLeastRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
+	defer other.Close(context.Background())
 	if _, err := other.Write(t.Context(), key("k"), fleet.Write{}); !unavailable(err) || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("Write under another prefix = %v; want NOPERM", err)
 	}

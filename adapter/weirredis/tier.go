@@ -3,6 +3,7 @@ package weirredis
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/weir-go/weir/fleet"
 )
@@ -12,7 +13,9 @@ import (
 type Tier struct {
 	*fleet.Breaker // operations and State
 
-	engine *engine
+	engine  *engine
+	closing sync.Once
+	closed  chan struct{} // closed once everything has ended
 }
 
 var (
@@ -35,15 +38,26 @@ func New(ctx context.Context, o Options) (*Tier, error) {
 		e.close()
 		return nil, fmt.Errorf("weirredis: connect: %w", err)
 	}
-	return &Tier{Breaker: fleet.WithBreaker(e, o.Breaker), engine: e}, nil
+	return &Tier{Breaker: fleet.WithBreaker(e, o.Breaker), engine: e, closed: make(chan struct{})}, nil
 }
 
 // Close ends all connections; watches are told nothing more. What is asked from
 // then on fails with an error that matches fleet.ErrUnavailable. It waits for
 // commands that are on their way, which takes up to twice the PingInterval where
-// the engine hangs. It may be called twice, and not from a Watcher.
-func (t *Tier) Close() error {
-	err := t.Breaker.Close()
-	t.engine.close()
-	return err
+// the engine hangs, until ctx ends, and then returns its cause. It may be called
+// again, and not from a Watcher.
+func (t *Tier) Close(ctx context.Context) error {
+	t.closing.Do(func() {
+		go func() { // ends with the engine's commands
+			defer close(t.closed)
+			_ = t.Breaker.Close(context.Background()) // without an end of its context it returns nil
+			t.engine.close()
+		}()
+	})
+	select {
+	case <-t.closed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -301,7 +302,7 @@ func TestJobsLooksWithoutATrace(t *testing.T) {
 	defer nc.Close()
 	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Namespace: "small", MaxBytes: 64 << 20})
 	check(t, err)
-	defer store.Close()
+	defer store.Close(context.Background())
 	js, err := nc.JetStream()
 	check(t, err)
 	before, err := js.StreamInfo("WEIR_JOBS_1_small")

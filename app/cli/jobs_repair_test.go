@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -22,7 +23,7 @@ func queuedJobs(t *testing.T, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	nc, err := server.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func queuedJobs(t *testing.T, n int) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Close(); err != nil {
+	if err := store.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -45,13 +45,13 @@ func newMill(t *testing.T) *mill {
 	var err error
 	m.server, err = embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess, Listen: "127.0.0.1:0", Token: natsToken})
 	check(t, err)
-	t.Cleanup(func() { m.server.Close() })
+	t.Cleanup(func() { m.server.Close(context.Background()) })
 	nc, err := m.server.Connect()
 	check(t, err)
 	t.Cleanup(nc.Close)
 	m.store, err = jobs.Open(t.Context(), nc, jobs.StoreOptions{Namespace: "shop", Durability: jobs.DurabilityProcess})
 	check(t, err)
-	t.Cleanup(func() { m.store.Close() })
+	t.Cleanup(func() { m.store.Close(context.Background()) })
 
 	m.mail, err = jobs.NewQueue[string, string](t.Context(), m.store, "mail", jobs.QueueOptions{MaxAttempts: 2, RetryInitial: time.Millisecond})
 	check(t, err)
@@ -62,7 +62,7 @@ func newMill(t *testing.T) *mill {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // hand back what runs
-		w.Stop(ctx)
+		w.Close(ctx)
 	})
 
 	m.proxy = httptest.NewServer(admin.New(nil, admin.Options{Token: adminToken, Jobs: m.store, Logger: slog.New(slog.DiscardHandler)}))

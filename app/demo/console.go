@@ -48,9 +48,9 @@ const lastAnswers = time.Second
 
 // Close ends the console with its streams.
 func (c *Console) Close() error {
-	c.console.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
+	_ = c.console.Close(ctx) // or Shutdown returns the same
 	err := c.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = c.server.Close()

@@ -67,7 +67,7 @@ func FromNATS(ctx context.Context, o NATSOptions) (Source, error) {
 	}
 	s.replicated = as.Replicas > 1
 	s.close = func() {
-		_ = s.Store.Close() // there is nothing left to be done about it
+		_ = s.Store.Close(context.Background()) // nil, as the context does not end
 		nc.Close()
 	}
 	return s, nil

@@ -61,7 +61,7 @@ func (u *adminUI) close() {
 		return
 	}
 	if u.console != nil {
-		u.console.Close()
+		_ = u.console.Close(done) // nobody waits for its last sample
 	}
 	u.board.Close()
 }
@@ -95,7 +95,7 @@ func (u *adminUI) handler(c Settings) http.Handler {
 func (u *adminUI) open(a Admin, endpoints http.Handler) {
 	wanted := a.Address != "" && a.Console
 	if u.console != nil && (!wanted || u.keys != a.ShowKeys || u.token != a.Token) {
-		u.console.Close()
+		_ = u.console.Close(done) // nobody waits for its last sample
 		u.console = nil
 	}
 	if !wanted || u.console != nil {

@@ -65,7 +65,7 @@ func (p *proxy) connectFleet(ctx context.Context, s *Settings) error {
 	w := &watcher{p: p, where: strings.Join(s.Fleet.Addresses, ", ")}
 	stop, err := tier.Watch(s.Gateway.Fleet.Namespace, w)
 	if err != nil {
-		_ = tier.Close() // it has done nothing yet
+		_ = tier.Close(context.Background()) // it has done nothing yet
 		return &ConfigError{fmt.Errorf("fleet: %w", err)}
 	}
 	if tier.State().Open {
@@ -97,7 +97,7 @@ func (c fleetClient) close() {
 		return
 	}
 	c.stop()
-	_ = c.tier.Close() // there is nothing to be done about it
+	_ = c.tier.Close(context.Background()) // there is nothing to be done about it
 }
 
 // roster knows the instances of the fleet, nil for none.

@@ -58,13 +58,13 @@ func (b *jobBackend) close(l *slog.Logger) {
 		return
 	}
 	if b.store != nil {
-		_ = b.store.Close() // nothing is under way
+		_ = b.store.Close(context.Background()) // nil, as the context does not end
 	}
 	if b.nc != nil {
 		b.nc.Close()
 	}
 	if b.server != nil {
-		if err := b.server.Close(); err != nil {
+		if err := b.server.Close(context.Background()); err != nil {
 			l.Warn("the jobs were not closed in good order", "error", err)
 		}
 	}

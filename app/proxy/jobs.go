@@ -357,7 +357,7 @@ func (r *routeJobs) setWorkers(w *jobshttp.Workers, concurrency int) {
 // retire stops workers in the background, until the end of the drain.
 func (j *jobService) retire(w *jobshttp.Workers) {
 	if w != nil {
-		j.p.retired.Go(func() { _ = w.Stop(j.p.drainCtx) }) // what it has not finished is handed back
+		j.p.retired.Go(func() { _ = w.Close(j.p.drainCtx) }) // what it has not finished is handed back
 	}
 }
 
@@ -366,7 +366,7 @@ func (j *jobService) drain() {
 	if j == nil || j.backend.Load() == nil {
 		return
 	}
-	j.backend.Load().service.Leave()
+	_ = j.backend.Load().service.Drain(context.Background()) // nil
 	for _, d := range *j.routes.Load() {
 		j.retire(d.workers())
 	}

@@ -147,11 +147,11 @@ func (j *jobService) reopen(ctx context.Context, a config.JobsAccess) {
 		j.outage.begin(j.p.logger, why)
 		for _, d := range routes {
 			if w := d.workers(); w != nil {
-				j.p.retired.Go(func() { _ = w.Stop(done) }) // there is nothing that it could finish
+				j.p.retired.Go(func() { _ = w.Close(done) }) // there is nothing that it could finish
 			}
 		}
 		j.backend.Store(nil)
-		v.service.Leave()
+		_ = v.service.Drain(context.Background()) // nil
 		v.close(j.p.logger)
 	}
 	if err := j.open(ctx, a); err != nil {

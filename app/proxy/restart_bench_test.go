@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -96,7 +97,7 @@ func fill(b *testing.B, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	nc, err := server.Connect()
 	if err != nil {
 		b.Fatal(err)
@@ -106,7 +107,7 @@ func fill(b *testing.B, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 	service, err := jobshttp.New(store, jobshttp.Options{})
 	if err != nil {
 		b.Fatal(err)

@@ -42,7 +42,7 @@ func mount(mux *http.ServeMux) (unmount func()) {
 	}
 	mux.Handle("/weir/", c)
 	return func() {
-		c.Close()
+		c.Close(context.Background())
 		prices.Close(context.Background())
 	}
 }
@@ -57,7 +57,7 @@ func watch(guards ...weir.Inspector) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer c.Close(context.Background())
 	return http.ListenAndServe("127.0.0.1:9090", c) // over loopback nobody is asked for a token
 }
 

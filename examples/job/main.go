@@ -123,7 +123,7 @@ func open(ctx context.Context, url, dir string) (store *jobs.Store, closeAll fun
 		}
 		return store, func(ctx context.Context) error {
 			defer conn.Close()
-			return store.Close()
+			return store.Close(ctx)
 		}, nil
 	}
 	server, err := embedded.Start(embedded.Options{Dir: dir})
@@ -135,12 +135,12 @@ func open(ctx context.Context, url, dir string) (store *jobs.Store, closeAll fun
 		store, err = jobs.Open(ctx, conn, jobs.StoreOptions{Durability: server.Durability()})
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, server.Close())
+		return nil, nil, errors.Join(err, server.Close(ctx))
 	}
 	return store, func(ctx context.Context) error {
-		err := store.Close()
+		err := store.Close(ctx)
 		conn.Close()
-		return errors.Join(err, server.Close())
+		return errors.Join(err, server.Close(ctx))
 	}, nil
 }
 
@@ -178,5 +178,5 @@ func run(ctx context.Context) error {
 	defer cancel()
 	// First the server, so that nothing is submitted any more. The worker finishes
 	// its reports, or hands them back: the next start goes on with them.
-	return errors.Join(server.Shutdown(end), worker.Stop(end), closeStore(end))
+	return errors.Join(server.Shutdown(end), worker.Close(end), closeStore(end))
 }

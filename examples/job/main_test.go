@@ -41,7 +41,7 @@ func TestJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer worker.Stop(t.Context())
+	defer worker.Close(t.Context())
 	job := reports.Job(url[len("/reports/"):])
 	progress := 0
 	for status, err := range job.Watch(t.Context()) {

@@ -1,6 +1,7 @@
 package fleettest_test
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ func (e *engine) instance() fleet.Tier {
 	e.of[b] = f
 	e.t.Cleanup(func() {
 		f.Unhang()
-		_ = b.Close()
+		_ = b.Close(context.Background())
 	})
 	return b
 }
@@ -52,7 +53,7 @@ func (e *engine) renew() {
 			e.t.Errorf("Replace = %v; want nil", err)
 		}
 	}
-	_ = old.Close()
+	_ = old.Close(context.Background())
 }
 
 func (e *engine) start() {
@@ -76,7 +77,7 @@ func openMemory(t *testing.T, report func(fleettest.Measured)) fleettest.Fixture
 	var step atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
 	e := &engine{t: t, memory: fleet.NewMemory(fleet.MemoryOptions{Clock: clock}), of: make(map[fleet.Tier]*fleettest.Faults)}
-	t.Cleanup(func() { _ = e.memory.Close() })
+	t.Cleanup(func() { _ = e.memory.Close(context.Background()) })
 	return fleettest.Fixture{
 		Instance: e.instance,
 		Hang:     func() { e.each((*fleettest.Faults).Hang)() },

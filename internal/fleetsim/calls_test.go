@@ -207,5 +207,5 @@ func (w *simWorld) rest() {
 	}
 	w.calls.Wait()
 	w.late.Wait()
-	w.engine.memory.Close()
+	w.engine.memory.Close(context.Background())
 }

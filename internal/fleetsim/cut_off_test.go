@@ -156,7 +156,7 @@ func TestT12_WhatWasInvalidatedWhileCutOffDoesNotComeBack(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						c := newCutSite(t, func(i int, o *weir.Options) {
 							b := fleet.WithBreaker(o.Fleet.Tier, fleet.BreakerOptions{})
-							t.Cleanup(func() { b.Close() })
+							t.Cleanup(func() { b.Close(context.Background()) })
 							o.Fleet.Tier = b
 						})
 						c.version.Store(1)

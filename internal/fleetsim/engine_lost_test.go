@@ -149,7 +149,7 @@ func goesBack(t *testing.T, seed uint64) {
 			g := c.guard(b, weir.Options{Name: "rows", TTL: ttl, Fleet: weir.Fleet{Config: fleet.Config{Tier: b, Lease: lease, MemoryCap: 5 * time.Second}}})
 			t.Cleanup(func() {
 				_ = g.Close(context.Background())
-				_ = b.Close()
+				_ = b.Close(context.Background())
 			})
 			lines, c.guards = append(lines, line), append(c.guards, g)
 		}

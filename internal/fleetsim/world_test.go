@@ -192,6 +192,6 @@ func (in *simInst) close() {
 		in.w.break_("end: %s: Close = %v", in.name, err)
 	}
 	if in.breaker != nil {
-		in.breaker.Close()
+		in.breaker.Close(context.Background())
 	}
 }

@@ -278,7 +278,7 @@ func TestJ18AStopWaitsForWhatRuns(t *testing.T) {
 	<-begun
 	later := r.submit(q, "b", jobs.SubmitOptions{})
 	stopped := make(chan error)
-	go func() { ctx, cancel := r.soon(); defer cancel(); stopped <- w.Stop(ctx) }()
+	go func() { ctx, cancel := r.soon(); defer cancel(); stopped <- w.Close(ctx) }()
 	select {
 	case err := <-stopped:
 		t.Fatalf("Stop = %v while an attempt ran; want it to wait", err)
@@ -292,7 +292,7 @@ func TestJ18AStopWaitsForWhatRuns(t *testing.T) {
 	if s := r.status(later); s.State != jobs.StateQueued || s.Attempt != 0 {
 		t.Errorf("a job that was not started is %v, attempt %d; want queued, 0", s.State, s.Attempt)
 	}
-	if err := w.Stop(context.Background()); err != nil {
+	if err := w.Close(context.Background()); err != nil {
 		t.Errorf("Stop again = %v; want nil", err)
 	}
 }
@@ -311,7 +311,7 @@ func TestJ18AStopWithoutTimeHandsBack(t *testing.T) {
 	first := <-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := w.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop = %v; want the context's error", err)
 	}
 	if err := <-cause; !errors.Is(err, jobs.ErrStopping) {
@@ -364,7 +364,7 @@ func TestJ18AStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := w.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop = %v; want the context's error", err)
 	}
 	var log contractLog
@@ -385,7 +385,7 @@ func TestJ1AMajorityOutlivesAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { store.Close(context.Background()) })
 	r := &contractRig{T: t, store: store}
 	q := r.queue(jobs.QueueOptions{})
 	var handles []*stringHandle

@@ -117,7 +117,7 @@ func TestJ9AnInputThatDoesNotDecodeIsDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Stop(t.Context())
+	defer w.Close(t.Context())
 	h := r.submit(q, "not a number", jobs.SubmitOptions{})
 	if e := r.wantError(h, jobs.StateDead); !strings.Contains(e.Message, "decode") && !strings.Contains(e.Message, "unmarshal") {
 		t.Errorf("the error is %q; want it to say that the input does not decode", e.Message)
@@ -229,7 +229,7 @@ func TestJ13AWaitEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { _, err := r.wait(h); ended <- err }()
 	r.pass(50 * time.Millisecond)
-	if err := store.Close(); err != nil {
+	if err := store.Close(context.Background()); err != nil {
 		t.Errorf("Close = %v; want nil", err)
 	}
 	if err := <-ended; !errors.Is(err, jobs.ErrClosed) {

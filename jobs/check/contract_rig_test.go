@@ -62,7 +62,7 @@ func contractOf(t *testing.T, d jobs.Durability) *contractRig {
 	r.start()
 	r.addr = r.server.Addr()
 	r.o.Listen = strings.TrimPrefix(r.addr, "nats://") // the same after a restart
-	t.Cleanup(func() { r.server.Close() })
+	t.Cleanup(func() { r.server.Close(context.Background()) })
 	r.store = r.open(jobs.StoreOptions{})
 	return r
 }
@@ -102,7 +102,7 @@ func (r *contractRig) start() {
 // restart stops the server and starts it again, on its folder and port.
 func (r *contractRig) restart() {
 	r.Helper()
-	if err := r.server.Close(); err != nil {
+	if err := r.server.Close(context.Background()); err != nil {
 		r.Fatalf("Close of the server = %v; want nil", err)
 	}
 	r.start()
@@ -134,7 +134,7 @@ func contractOpen(addr string, o jobs.StoreOptions, d jobs.Durability) (*jobs.St
 		nc.Close()
 		return nil, nil, err
 	}
-	return s, func() { s.Close(); nc.Close() }, nil
+	return s, func() { s.Close(context.Background()); nc.Close() }, nil
 }
 
 // queue is a queue of strings, with short times.
@@ -167,7 +167,7 @@ func (r *contractRig) work(q *stringQueue, o jobs.WorkerOptions, h jobs.Handler[
 	r.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // no patience: what a test leaves running is over
-		w.Stop(ctx)
+		w.Close(ctx)
 	})
 	return w
 }

@@ -55,7 +55,7 @@ func TestQueuesCountTheDead(t *testing.T) {
 
 	ctx, cancel := r.soon()
 	defer cancel()
-	if err := w.Stop(ctx); err != nil {
+	if err := w.Close(ctx); err != nil {
 		t.Fatalf("Stop = %v; want nil", err)
 	}
 	if err := r.store.Retry(ctx, "q", dead[0].ID()); err != nil {

@@ -39,7 +39,7 @@ func Example_events() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	conn, err := server.Connect()
 	if err != nil {
 		log.Fatal(err)
@@ -49,7 +49,7 @@ func Example_events() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 	log.Println("what is accepted survives:", store.Durability())
 
 	orders, err := jobs.NewQueue[Order, struct{}](ctx, store, "orders", jobs.QueueOptions{ResultTTL: jobs.None})
@@ -90,7 +90,7 @@ func Example_events() {
 	if err := shop.Shutdown(drain); err != nil { // first: nothing is submitted any more
 		log.Print(err)
 	}
-	if err := worker.Stop(drain); err != nil { // what runs ends, or is handed back
+	if err := worker.Close(drain); err != nil { // what runs ends, or is handed back
 		log.Print(err)
 	}
 }
@@ -154,7 +154,7 @@ func ExampleJob_repeatable() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 
 	_, err = orders.Submit(ctx, Order{Number: 7}, jobs.SubmitOptions{Key: "7"})
 	if err != nil {
@@ -189,7 +189,7 @@ func ExampleStore_List() {
 		log.Fatal(err)
 	}
 	job.Wait(ctx)
-	worker.Stop(ctx)
+	worker.Close(ctx)
 
 	dead, err := store.List(ctx, jobs.Filter{Queue: "orders", States: []jobs.State{jobs.StateDead}})
 	if err != nil {

@@ -33,9 +33,9 @@ func exampleStore() (store *jobs.Store, end func()) {
 		log.Fatal(err)
 	}
 	return store, func() {
-		store.Close()
+		store.Close(context.Background())
 		conn.Close()
-		server.Close()
+		server.Close(context.Background())
 		os.RemoveAll(dir)
 	}
 }
@@ -52,7 +52,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	conn, err := server.Connect()
 	if err != nil {
 		log.Fatal(err)
@@ -62,7 +62,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 
 	shout, err := jobs.NewQueue[string, string](ctx, store, "shout", jobs.QueueOptions{})
 	if err != nil {
@@ -74,7 +74,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 
 	job, err := shout.Submit(ctx, "hello", jobs.SubmitOptions{})
 	if err != nil {
@@ -140,7 +140,7 @@ func ExampleStore_Retry() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 	job, err := invoices.Submit(ctx, 7, jobs.SubmitOptions{})
 	if err != nil {
 		log.Fatal(err)
@@ -189,7 +189,7 @@ func ExampleHandle_Watch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 	job, err := films.Submit(ctx, "the birds", jobs.SubmitOptions{})
 	if err != nil {
 		log.Fatal(err)
@@ -248,7 +248,7 @@ func ExampleQueue_WithCodecs() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 	job, err := now.Submit(ctx, address{"bo@example.com", "da"}, jobs.SubmitOptions{})
 	if err != nil {
 		log.Fatal(err)

@@ -64,7 +64,7 @@ func faultStore(t *testing.T, nc *nats.Conn, o jobs.StoreOptions) *jobs.Store {
 		t.Fatalf("Open(%+v) = %v; want a store", o, err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Errorf("Close = %v; want nil", err)
 		}
 	})
@@ -101,7 +101,7 @@ func faultWork(t *testing.T, q *faultQueue, o jobs.WorkerOptions, h jobs.Handler
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		w.Stop(ctx) // says only that it was not waited for
+		w.Close(ctx) // says only that it was not waited for
 	})
 	return w
 }

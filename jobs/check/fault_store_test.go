@@ -154,7 +154,7 @@ func TestFaultDiskFullOfAnEmbeddedServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { server.Close() })
+		t.Cleanup(func() { server.Close(context.Background()) })
 		nc, err := server.Connect()
 		if err != nil {
 			t.Fatal(err)
@@ -165,15 +165,15 @@ func TestFaultDiskFullOfAnEmbeddedServer(t *testing.T) {
 	}
 	server, q, s := start(-1)
 	first := faultSubmit(t, q, "first", jobs.SubmitOptions{})
-	s.Close()
-	server.Close()
+	s.Close(context.Background())
+	server.Close(context.Background())
 
 	server, q, s = start(math.MaxInt64 / 2) // no disk is as large
 	_, err := q.Submit(t.Context(), "second", jobs.SubmitOptions{Key: "k"})
 	faultWantFull(t, err)
 	faultWantJobs(t, s, 1)
-	s.Close()
-	server.Close()
+	s.Close(context.Background())
+	server.Close(context.Background())
 
 	_, q, _ = start(-1)
 	faultWork(t, q, jobs.WorkerOptions{}, faultEcho)
@@ -250,7 +250,7 @@ func TestFaultLargestInputAndResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { server.Close() })
+	t.Cleanup(func() { server.Close(context.Background()) })
 	nc, err := server.Connect()
 	if err != nil {
 		t.Fatal(err)

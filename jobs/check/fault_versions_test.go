@@ -117,7 +117,7 @@ func TestFaultInputThatDoesNotDecodeAnyMore(t *testing.T) {
 		t.Errorf("List of the dead = %+v, %v; want job %s", dead, err, h.ID())
 	}
 	faultWantResult(t, faultSubmit(t, broken, "b", jobs.SubmitOptions{}), "of b")
-	if err := w.Stop(t.Context()); err != nil {
+	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 

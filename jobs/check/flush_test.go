@@ -34,7 +34,7 @@ func TestJ1NothingIsToldBeforeItIsFlushed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer srv.Close()
+	defer srv.Close(context.Background())
 	nc, err := srv.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestJ1NothingIsToldBeforeItIsFlushed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer s.Close(context.Background())
 	q := queue[int, int](t, s, "held", jobs.QueueOptions{})
 	f := heldFlusher{make(chan struct{}), make(chan struct{})}
 	defer journal.ServeLocally(nc.ConnectedServerId(), f)()

@@ -28,9 +28,9 @@ func open(t testing.TB, o jobs.StoreOptions) *jobs.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.Close()
+		s.Close(context.Background())
 		nc.Close()
-		srv.Close()
+		srv.Close(context.Background())
 	})
 	return s
 }
@@ -53,7 +53,7 @@ func work[In, Out any](t testing.TB, q *jobs.Queue[In, Out], h jobs.Handler[In, 
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		w.Stop(ctx)
+		w.Close(ctx)
 	})
 	return w
 }

@@ -25,7 +25,7 @@ func TestStopDoesNotHandBackWhatRunsOnce(t *testing.T) {
 	<-began
 	hurry, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.Stop(hurry)
+	w.Close(hurry)
 	_, err = h.Wait(t.Context())
 	var failed *jobs.JobError
 	if !errors.As(err, &failed) || failed.State != jobs.StateDead || failed.Attempt != 1 {

@@ -25,7 +25,7 @@ func TestHandlerThatGoexitsFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Stop(t.Context())
+	defer w.Close(t.Context())
 	j, err := q.Submit(t.Context(), 1, jobs.SubmitOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestClassifyThatPanicsIsTransient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Stop(t.Context())
+	defer w.Close(t.Context())
 	j, err := q.Submit(t.Context(), 1, jobs.SubmitOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,12 +92,12 @@ func TestSubmitsFailTogetherWhenTheServerIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 	q, err := jobs.NewQueue[int, int](t.Context(), store, "q", jobs.QueueOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Close(); err != nil {
+	if err := server.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(2 * 100 * time.Millisecond) // what is known of the queue is old then

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 
 func obey(s *embedded.Server, line string) string {
 	if line == "close" {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			return err.Error()
 		}
 		for end := time.Now().Add(patience); time.Now().Before(end); { // some are on their way out

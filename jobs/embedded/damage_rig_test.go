@@ -47,7 +47,7 @@ func wardQueues(t *testing.T, s *embedded.Server) (safe, unsafe *jobs.Queue[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
+	t.Cleanup(func() { _ = store.Close(context.Background()) })
 	open := func(name string, attempts int) *jobs.Queue[string, string] {
 		q, err := jobs.NewQueue[string, string](t.Context(), store, name, jobs.QueueOptions{
 			Lease: wardLease, MaxAttempts: attempts, RetryInitial: time.Millisecond,
@@ -114,7 +114,7 @@ func buildWard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = worker.Stop(context.Background()) }) // what is left is of no use
+		t.Cleanup(func() { _ = worker.Close(context.Background()) }) // what is left is of no use
 	}
 	work(safe, 3)
 	work(unsafe, 3)
@@ -250,7 +250,7 @@ func (w *ward) open(t *testing.T, what string) stay {
 		return stay{err: err}
 	}
 	w.wantAll(t, what, s, w.ids)
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Errorf("%s: Close = %v", what, err)
 	}
 	return stay{logs: logs.String()}
@@ -350,7 +350,7 @@ func (w *ward) finish(t *testing.T, what string, safe, unsafe *jobs.Queue[string
 	var stops sync.WaitGroup
 	for _, worker := range workers {
 		stops.Go(func() {
-			if err := worker.Stop(t.Context()); err != nil {
+			if err := worker.Close(t.Context()); err != nil {
 				t.Errorf("%s: Stop = %v", what, err)
 			}
 		})
@@ -394,7 +394,7 @@ func (w *ward) repaired(t *testing.T, what string, o embedded.RepairOptions) *em
 		t.Fatalf("%s: Start after Repair = %v; want nil", what, err)
 	}
 	w.wantAll(t, what+", repaired", s, whole)
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	return r

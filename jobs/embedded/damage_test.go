@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -133,7 +134,7 @@ func TestJ1_DamagedIndexesAreMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Close(); err != nil { // which writes them
+			if err := s.Close(context.Background()); err != nil { // which writes them
 				t.Fatal(err)
 			}
 			do(t, w.files(t, streamFiles+"/msgs/"+name)[0])
@@ -152,7 +153,7 @@ func TestJ2_FencesGoOnAfterAStoreWasRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantAll(t, "before", s, w.ids)
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, w.folder())

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ type Server struct {
 
 	stop    chan struct{} // closed by Close
 	watched chan struct{} // closed when watch has returned
+	halted  chan struct{} // closed after halt
 	once    sync.Once     // of Close
 	err     error         // of Close; written within once, read after it
 
@@ -62,7 +64,7 @@ func Start(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, log: newLogger(o.Log), lock: lock,
-		stop: make(chan struct{}), watched: make(chan struct{}),
+		stop: make(chan struct{}), watched: make(chan struct{}), halted: make(chan struct{}),
 	}
 	s.flush = newFlusher(o.Dir, s.log.fail)
 	ns, err := s.start()
@@ -217,19 +219,29 @@ func (s *Server) Durability() jobs.Durability { return s.o.Durability }
 // Addr is where other programs reach it, "nats://host:port"; empty: nowhere.
 func (s *Server) Addr() string { return s.addr }
 
-// Close stops the server and waits for it. Connections are cut, and find nobody
-// any more. It may be called again.
-func (s *Server) Close() error {
-	s.once.Do(func() {
-		close(s.stop)
-		<-s.watched
-		s.flush.close()
-		s.mark(true)
-		s.flush.reset(func() {})
-		if ns := s.swap(nil); ns != nil {
-			halt(ns)
-		}
-		s.err = s.lock.Close()
-	})
-	return s.err
+// Close stops the server, and waits for it until ctx ends, and then returns its cause;
+// the server stops all the same. Connections are cut, and find nobody any more. It may
+// be called again.
+func (s *Server) Close(ctx context.Context) error {
+	s.once.Do(func() { go s.halt() })
+	select {
+	case <-s.halted:
+		return s.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// halt is Close, once.
+func (s *Server) halt() {
+	defer close(s.halted)
+	close(s.stop)
+	<-s.watched
+	s.flush.close()
+	s.mark(true)
+	s.flush.reset(func() {})
+	if ns := s.swap(nil); ns != nil {
+		halt(ns)
+	}
+	s.err = s.lock.Close()
 }

@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -34,7 +35,7 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 			}
 			js.Conn().Close()
 			for range 2 {
-				if err := s.Close(); err != nil {
+				if err := s.Close(context.Background()); err != nil {
 					t.Fatalf("Close = %v; want nil", err)
 				}
 			}
@@ -76,7 +77,7 @@ func TestFolderHasOneServerAtATime(t *testing.T) {
 	if pid := fmt.Sprint("by process ", os.Getpid()); !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), pid) {
 		t.Errorf("second Start = %q; want it to name %q and %q", err, dir, pid)
 	}
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	start(t, embedded.Options{Dir: dir})
@@ -156,7 +157,7 @@ func TestStartFailsWhereAStreamIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	js.Conn().Close()
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	meta := filepath.Join(dir, "jetstream", "$G", "streams", "T", "meta.inf")
@@ -180,7 +181,7 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	js.Conn().Close()
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatalf("Close = %v; want nil", err)
 	}
 	wantNoGoroutines(t)

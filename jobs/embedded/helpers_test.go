@@ -21,7 +21,7 @@ func start(t *testing.T, o embedded.Options) *embedded.Server {
 		t.Fatalf("Start(%+v) = %v; want nil", o, err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Errorf("Close = %v; want nil", err)
 		}
 	})

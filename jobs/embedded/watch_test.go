@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func TestDiskThatIsFullAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	js.Conn().Close()
-	if err := s.Close(); err != nil {
+	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 

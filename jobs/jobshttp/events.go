@@ -110,7 +110,7 @@ func (e *stream) run(ctx context.Context, job found) {
 			}
 		case <-done:
 			return
-		case <-e.service.left:
+		case <-e.service.draining:
 			return
 		}
 	}

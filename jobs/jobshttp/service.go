@@ -28,8 +28,8 @@ type Service struct {
 	routes atomic.Pointer[map[string]*Route]
 	mu     sync.Mutex
 
-	left  chan struct{} // closed by Leave
-	leave sync.Once
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
 }
 
 // New returns the Service of the jobs in s. The error is an *OptionError.
@@ -46,7 +46,7 @@ func New(s *jobs.Store, o Options) (*Service, error) {
 	case o.Heartbeat < 0:
 		return nil, &OptionError{Package: "jobshttp", Field: "Options.Heartbeat", Value: o.Heartbeat, Bound: "above 0"}
 	}
-	v := &Service{store: s, o: o, left: make(chan struct{})}
+	v := &Service{store: s, o: o, draining: make(chan struct{})}
 	v.routes.Store(&map[string]*Route{})
 	return v, nil
 }
@@ -92,25 +92,29 @@ func (rt *Route) register(routes map[string]*Route) {
 	}
 }
 
-// Leave is for a server that is about to end: those who wait for a job are
-// answered with how it stands, and event streams end, for clients to go on
-// elsewhere. It does not block, and may be called again.
-func (s *Service) Leave() { s.leave.Do(func() { close(s.left) }) }
+// Drain is for a server that begins to shut down: requests that wait for a job are
+// answered with its state, and event streams end, so that clients go on elsewhere.
+// Requests are answered from then on, without waiting. It does not wait for ctx, and
+// returns nil; it has the form that all drains have. It may be called again.
+func (s *Service) Drain(context.Context) error {
+	s.drain.Do(func() { close(s.draining) })
+	return nil
+}
 
-// until returns a context that ends after d, with Leave, or with ctx.
+// until returns a context that ends after d, with Drain, or with ctx.
 func (s *Service) until(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d)
-	stop := s.onLeave(cancel)
+	stop := s.onDrain(cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// onLeave has f called with Leave, until stop, which waits for the goroutine.
-func (s *Service) onLeave(f func()) (stop func()) {
+// onDrain has f called with Drain, until stop, which waits for the goroutine.
+func (s *Service) onDrain(f func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-s.left:
+		case <-s.draining:
 			f()
 		case <-quit:
 		}

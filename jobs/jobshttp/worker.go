@@ -54,7 +54,7 @@ func (rt *Route) Work(o jobs.WorkerOptions) (*Workers, error) {
 		if err != nil {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			_ = w.Stop(ctx) // the first error is returned
+			_ = w.Close(ctx) // the first error is returned
 			return nil, err
 		}
 	}
@@ -70,16 +70,16 @@ func (w *Workers) add(q *queue, h jobs.Handler[Request, Response], o jobs.Worker
 	return err
 }
 
-// Stop takes no more jobs and waits for those that run, until ctx ends; then
+// Close takes no more jobs and waits for those that run, until ctx ends; then
 // their calls are canceled, and the jobs are handed back. A request that must
 // not be sent twice fails instead. What one of our own limits has refused is
 // handed back at once. It returns nil if all have finished.
-func (w *Workers) Stop(ctx context.Context) error {
+func (w *Workers) Close(ctx context.Context) error {
 	w.stop()
 	errs := make([]error, len(w.all))
 	var wg sync.WaitGroup
 	for i, one := range w.all {
-		wg.Go(func() { errs[i] = one.Stop(ctx) })
+		wg.Go(func() { errs[i] = one.Close(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/jobs"
+	"github.com/weir-go/weir/jobs/internal/wait"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -125,14 +126,14 @@ func (p *Promoter[K, V]) Stats() Stats {
 }
 
 // Close leaves the loads that are kept going, which ends those that nobody else
-// waits for, and waits for the Promoter's goroutines. Calls that wait return
-// ErrClosed, and Get does from then on, unless memory has the answer. Jobs are
-// not touched, nor are Workers, which are to be stopped before. It may be called
-// again.
-func (p *Promoter[K, V]) Close() {
+// waits for, and waits for the Promoter's goroutines until ctx ends, and then returns
+// its cause. Calls that wait return ErrClosed, and Get does from then on, unless
+// memory has the answer. Jobs are not touched, nor are Workers, which are to be closed
+// before. It may be called again.
+func (p *Promoter[K, V]) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.stop(ErrClosed)
-	p.all.Wait()
+	return wait.For(ctx, p.all.Wait)
 }

@@ -35,8 +35,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, namespace string) error {
 	if err != nil {
 		return err
 	}
-	j.Close()
-	return nil
+	return j.Close(ctx)
 }
 
 // EnsureConsumer makes the consumer of a queue if there is none, on a server that has the

@@ -41,7 +41,7 @@ func (e Engine) open() (fleet.Tier, func() error, error) {
 	}
 	b, err := newBroken(t, e.Broken)
 	if err != nil {
-		return nil, nil, errors.Join(err, t.Close())
+		return nil, nil, errors.Join(err, t.Close(context.Background()))
 	}
-	return b, t.Close, nil
+	return b, func() error { return t.Close(context.Background()) }, nil
 }

@@ -73,7 +73,7 @@ func (w *weirSystem) Work(workers int, do func(int64)) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return worker.Stop(context.Background()) }, nil
+	return func() error { return worker.Close(context.Background()) }, nil
 }
 
 func (w *weirSystem) Idle(ctx context.Context) (bool, error) {
@@ -96,13 +96,13 @@ func (w *weirSystem) Clear(ctx context.Context) error {
 func (w *weirSystem) Close() error {
 	var errs []error
 	if w.store != nil {
-		errs = append(errs, w.store.Close())
+		errs = append(errs, w.store.Close(context.Background()))
 	}
 	if w.conn != nil {
 		w.conn.Close()
 	}
 	if w.server != nil {
-		errs = append(errs, w.server.Close())
+		errs = append(errs, w.server.Close(context.Background()))
 	}
 	w.store, w.conn, w.server = nil, nil, nil
 	return errors.Join(append(errs, os.RemoveAll(w.o.Dir))...)

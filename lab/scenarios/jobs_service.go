@@ -93,11 +93,11 @@ func keeperService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 	}
 	nc, err := server.Connect()
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close(context.Background()))
 	}
 	q, store, err := endlessQueue(ctx, nc, server.Durability(), p.Lease)
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return nil, errors.Join(err, server.Close(context.Background()))
 	}
 	control := http.NewServeMux()
 	control.HandleFunc("POST /addr", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, server.Addr()) })
@@ -110,9 +110,9 @@ func keeperService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 		answerJSON(w, h.ID())
 	})
 	return &scenario.Service{Handler: http.NotFoundHandler(), Control: control, Close: func() {
-		store.Close()
+		store.Close(context.Background()) //nolint:errcheck // nil, as the context does not end
 		nc.Close()
-		server.Close() //nolint:errcheck // the process ends
+		server.Close(context.Background()) //nolint:errcheck // the process ends
 	}}, nil
 }
 
@@ -147,8 +147,8 @@ func workerService(ctx context.Context, p jobsParams) (*scenario.Service, error)
 	return &scenario.Service{Handler: http.NotFoundHandler(), Control: control, Close: func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		worker.Stop(now) //nolint:errcheck // its jobs do not end
-		store.Close()
+		worker.Close(now)                 //nolint:errcheck // its jobs do not end
+		store.Close(context.Background()) //nolint:errcheck // nil, as the context does not end
 		nc.Close()
 	}}, nil
 }

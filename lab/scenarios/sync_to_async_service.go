@@ -136,7 +136,7 @@ func (d *eventHandler) open(ctx context.Context, durability jobs.Durability, p s
 	if err != nil {
 		return err
 	}
-	d.closers = append(d.closers, server.Close)
+	d.closers = append(d.closers, func() error { return server.Close(context.Background()) })
 	var nc *nats.Conn
 	if nc, err = server.Connect(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (d *eventHandler) open(ctx context.Context, durability jobs.Durability, p s
 	if err != nil {
 		return err
 	}
-	d.closers = append(d.closers, store.Close)
+	d.closers = append(d.closers, func() error { return store.Close(context.Background()) })
 	// An event is done when the second service has it: there is no result.
 	d.queue, err = jobs.NewQueue[int64, struct{}](ctx, store, "events", jobs.QueueOptions{ResultTTL: jobs.None, Lease: p.Lease})
 	if err != nil {
@@ -159,7 +159,7 @@ func (d *eventHandler) open(ctx context.Context, durability jobs.Durability, p s
 	if err != nil {
 		return err
 	}
-	d.closers = append(d.closers, func() error { return worker.Stop(context.Background()) })
+	d.closers = append(d.closers, func() error { return worker.Close(context.Background()) })
 	return nil
 }
 

@@ -26,13 +26,13 @@ func newStore(t testing.TB) (*jobs.Store, map[string]string) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	check(t, err)
-	t.Cleanup(func() { server.Close() })
+	t.Cleanup(func() { server.Close(context.Background()) })
 	nc, err := server.Connect()
 	check(t, err)
 	t.Cleanup(nc.Close)
 	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityProcess})
 	check(t, err)
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { store.Close(context.Background()) })
 
 	mail, err := jobs.NewQueue[string, string](t.Context(), store, "mail", jobs.QueueOptions{})
 	check(t, err)
@@ -50,7 +50,7 @@ func newStore(t testing.TB) (*jobs.Store, map[string]string) {
 		_, _ = h.Wait(t.Context()) // an error for one of them
 		ids[key] = h.ID()
 	}
-	check(t, w.Stop(t.Context()))
+	check(t, w.Close(t.Context()))
 	h, err := mail.Submit(t.Context(), "queued", jobs.SubmitOptions{Key: "queued"})
 	check(t, err)
 	ids["queued"] = h.ID()
@@ -239,7 +239,7 @@ func TestH20_JobsAreGuarded(t *testing.T) {
 func TestJobsOfAServerThatIsAway(t *testing.T) {
 	store, ids := newStore(t)
 	h := admin.New(newFake(t), admin.Options{Jobs: store})
-	check(t, store.Close())
+	check(t, store.Close(context.Background()))
 	for _, c := range []call{get("/jobs"), get("/jobs/mail/" + ids["done"]), del("/jobs/mail/" + ids["done"])} {
 		if got := c.on(h); got.Code != 503 || !strings.Contains(got.Body.String(), `"reason": "unavailable"`) {
 			t.Errorf("%s %s: %d %s; want 503", c.method, c.target, got.Code, got.Body)
@@ -280,13 +280,13 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 	const secret = "sesame8472"
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	check(t, err)
-	defer server.Close()
+	defer server.Close(context.Background())
 	nc, err := server.Connect()
 	check(t, err)
 	defer nc.Close()
 	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityProcess})
 	check(t, err)
-	defer store.Close()
+	defer store.Close(context.Background())
 	q, err := jobs.NewQueue[string, string](t.Context(), store, "mail", jobs.QueueOptions{MaxAttempts: 2, RetryInitial: time.Millisecond})
 	check(t, err)
 	w, err := q.Work(func(ctx context.Context, j *jobs.Job[string]) (string, error) {
@@ -300,7 +300,7 @@ func TestC4_JobsWithoutKeys(t *testing.T) {
 	if err == nil {
 		t.Fatal("the job has a result; want it dead")
 	}
-	check(t, w.Stop(t.Context()))
+	check(t, w.Close(t.Context()))
 
 	for _, hide := range []bool{false, true} {
 		a := admin.New(newFake(t), admin.Options{Jobs: store, HideKeys: hide})

@@ -48,7 +48,7 @@ func serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	nc, err := server.Connect()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 	queue, err := thumbnails(ctx, store)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 	queue, err := thumbnails(ctx, store)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func work(ctx context.Context) error {
 	<-ctx.Done() // signal.NotifyContext, say
 	stopping, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return worker.Stop(stopping)
+	return worker.Close(stopping)
 }
 
 // resize makes one thumbnail.
@@ -243,13 +243,13 @@ func ends(t *testing.T, url string) jobs.Status {
 func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})
 	must(t, err)
-	defer server.Close()
+	defer server.Close(context.Background())
 	nc, err := server.Connect()
 	must(t, err)
 	defer nc.Close()
 	store, err := jobs.Open(t.Context(), nc, jobs.StoreOptions{Durability: jobs.DurabilityProcess})
 	must(t, err)
-	defer store.Close()
+	defer store.Close(context.Background())
 	old, err := thumbnails(t.Context(), store)
 	must(t, err)
 	next, err := newer(t.Context(), store)
@@ -270,7 +270,7 @@ func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 	if id := <-handedBack; id != of1.ID() {
 		t.Errorf("handed back %s; want %s", id, of1.ID())
 	}
-	must(t, oldWorker.Stop(t.Context()))
+	must(t, oldWorker.Close(t.Context()))
 	of0, err := old.Submit(t.Context(), Picture{URL: "https://a.example/2.png"}, jobs.SubmitOptions{})
 	must(t, err)
 
@@ -281,7 +281,7 @@ func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 			t.Errorf("job %s: %v, %v; want %s", h.ID(), got, err, h.ID()+want)
 		}
 	}
-	must(t, newWorker.Stop(t.Context()))
+	must(t, newWorker.Close(t.Context()))
 }
 
 func must(t *testing.T, err error) {

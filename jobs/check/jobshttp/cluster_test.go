@@ -1,6 +1,7 @@
 package jobshttp_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,7 @@ func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { store.Close(context.Background()) })
 	service, err := jobshttp.New(store, jobshttp.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,7 @@ func TestH23_EventsTellProgress(t *testing.T) {
 	defer func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_ = w.Stop(ctx) // it has nothing left
+		_ = w.Close(ctx) // it has nothing left
 	}()
 	_, events := x.stream(x.async("POST", "/slow", "").job.StatusURL + "/events")
 	next := func(name string) event {
@@ -203,7 +203,7 @@ func TestH23_EventsBeat(t *testing.T) {
 	for e := range events {
 		if e.name == "comment" {
 			if beats++; beats == 3 {
-				x.service.Leave()
+				x.service.Drain(context.Background())
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	conn, err := server.Connect()
 	if err != nil {
 		log.Fatal(err)
@@ -36,7 +36,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "the report") })
 	service, err := jobshttp.New(store, jobshttp.Options{})
@@ -51,7 +51,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer workers.Stop(ctx)
+	defer workers.Close(ctx)
 	mux := http.NewServeMux()
 	mux.Handle("/report", report)
 	mux.Handle(service.Path(), service)

@@ -36,9 +36,9 @@ func newStore(t testing.TB) *jobs.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		store.Close()
+		store.Close(context.Background())
 		nc.Close()
-		s.Close()
+		s.Close(context.Background())
 	})
 	return store
 }
@@ -146,7 +146,7 @@ func newSite(t testing.TB, s setup) *site {
 	mux.Handle("/", x.route)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	t.Cleanup(x.service.Leave)
+	t.Cleanup(func() { _ = x.service.Drain(context.Background()) })
 	x.url = server.URL
 	if !s.idle {
 		x.works()
@@ -164,7 +164,7 @@ func (x *site) works() {
 	x.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = w.Stop(ctx) // what is left is not of interest
+		_ = w.Close(ctx) // what is left is not of interest
 	})
 }
 

@@ -22,7 +22,7 @@ func newClusterStore(t testing.TB) *jobs.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	t.Cleanup(func() { store.Close(context.Background()) })
 	return store
 }
 
@@ -71,7 +71,7 @@ func TestH23_ARenamedRouteHasItsFormerJobs(t *testing.T) {
 				return func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()
-					if err := w.Stop(ctx); err != nil {
+					if err := w.Close(ctx); err != nil {
 						t.Errorf("Stop = %v", err)
 					}
 				}

@@ -1,6 +1,7 @@
 package jobshttp_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestH23_LeaveAnswersThoseWhoWait(t *testing.T) {
 	go func() { status <- x.do("GET", "/.weir/jobs/"+id, "", "Prefer: wait=30") }()
 	go func() { accepted <- x.do("POST", "/slow", "", "Prefer: respond-async, wait=30") }()
 	x.arrives()
-	x.service.Leave()
+	x.service.Drain(context.Background())
 	x.is("status", <-status, 200)
 	x.is("a request", <-accepted, 202)
 }

@@ -185,7 +185,7 @@ func TestH23_WorkersHandBack(t *testing.T) {
 	x.arrives()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := w.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop = %v; want that the time was over", err)
 	}
 	s := x.over(unsafe.job.ID)
@@ -225,7 +225,7 @@ func TestH23_WorkersHandBackWhatALimitHasRefused(t *testing.T) {
 			<-asked
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := w.Stop(ctx); err != nil {
+			if err := w.Close(ctx); err != nil {
 				t.Errorf("Stop = %v; want nil, as nothing has begun", err)
 			}
 			open.Store(true)

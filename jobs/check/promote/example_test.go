@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
+	defer server.Close(context.Background())
 	conn, err := server.Connect()
 	if err != nil {
 		log.Fatal(err)
@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close(context.Background())
 
 	enough := make(chan bool)
 	makeReport := func(ctx context.Context, month string) (string, error) {
@@ -58,12 +58,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer later.Close()
+	defer later.Close(context.Background())
 	worker, err := later.Work(jobs.WorkerOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer worker.Stop(ctx)
+	defer worker.Close(ctx)
 
 	report, job, err := later.Get(ctx, "October")
 	fmt.Printf("%q, a job: %t, %v\n", report, job != nil, err)

@@ -56,9 +56,9 @@ func openIn(t *testing.T, dir string) (*jobs.Store, func()) {
 		t.Fatal(err)
 	}
 	return store, func() {
-		store.Close()
+		store.Close(context.Background())
 		nc.Close()
-		server.Close()
+		server.Close(context.Background())
 	}
 }
 
@@ -94,7 +94,7 @@ func newPromoter(t *testing.T, g *weir.Guard[string, string], q *jobs.Queue[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	return p
 }
 
@@ -112,7 +112,7 @@ func work(t *testing.T, p *promote.Promoter[string, string]) *jobs.Worker {
 func stopNow(w *jobs.Worker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	w.Stop(ctx)
+	w.Close(ctx)
 }
 
 // A source answers each load when it is told to.

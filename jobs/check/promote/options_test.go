@@ -45,7 +45,7 @@ func nameOf[K comparable](t *testing.T, s *jobs.Store, key K, o promote.Options[
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer p.Close(context.Background())
 	_, job, err := p.Get(within(t), key)
 	if err != nil {
 		t.Fatal(err)

@@ -238,7 +238,7 @@ func TestRestartLoadsAgain(t *testing.T) {
 	before.starts(t)
 	eventually(t, "the attempt runs", func() bool { return w.Stats().Running == 1 })
 	stopNow(w)
-	p.Close()
+	p.Close(context.Background())
 	g.Close(within(t))
 	end()
 
@@ -353,8 +353,8 @@ func TestClose(t *testing.T) {
 		waiting <- err
 	}()
 	s.starts(t)
-	p.Close()
-	p.Close()
+	p.Close(context.Background())
+	p.Close(context.Background())
 	if err := <-waiting; err != promote.ErrClosed {
 		t.Errorf("a Get that waits returns %v; want ErrClosed", err)
 	}

@@ -78,7 +78,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	for i, p := range promoters {
 		eventually(t, "all jobs are over", func() bool { return p.Stats().Pending == 0 })
 		stopNow(workers[i])
-		p.Close()
+		p.Close(context.Background())
 		if st := p.Stats(); st.Kept != 0 || st.Promoted == 0 || st.Failed != 0 {
 			t.Errorf("Stats = %+v; want some promoted, none kept or failed", st)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-go/weir/jobs/internal/wait"
 )
 
 // Options of a Journal. All are required.
@@ -77,11 +78,14 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Close ends what the Journal runs. Calls under way end with ErrClosed.
-func (j *Journal) Close() {
+// Close ends what the Journal runs, and waits for it until ctx ends. Calls under way
+// end with ErrClosed.
+func (j *Journal) Close(ctx context.Context) error {
 	j.stop()
-	j.done.Wait()
-	j.waker.close()
+	return wait.For(ctx, func() {
+		j.done.Wait()
+		j.waker.close()
+	})
 }
 
 // openStream finds the stream or makes it. Programs that do so at the same time

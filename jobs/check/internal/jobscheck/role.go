@@ -74,11 +74,11 @@ func (c config) run() error {
 	}
 	defer j.Close()
 	if c.Server != nil {
-		s, err := startServer(*c.Server)
+		end, err := startServer(*c.Server)
 		if err != nil {
 			return fmt.Errorf("server: %w", err)
 		}
-		defer s.Close()
+		defer end()
 	}
 	told := listen()
 	switch c.Role {
@@ -161,7 +161,10 @@ func openStore(c config) (*jobs.Store, func(), error) {
 		})
 		cancel()
 		if err == nil {
-			return store, func() { store.Close(); nc.Close() }, nil
+			return store, func() {
+				_ = store.Close(context.Background()) // nil, as the context does not end
+				nc.Close()
+			}, nil
 		}
 		if pauseOr(ctx) {
 			nc.Close()

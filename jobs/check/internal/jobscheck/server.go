@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -32,9 +31,10 @@ type serverConfig struct {
 
 // startServer starts the embedded server, or one of a cluster, which package
 // embedded does not do.
-func startServer(c serverConfig) (io.Closer, error) {
+func startServer(c serverConfig) (end func(), err error) {
 	if c.ClusterPort == 0 {
-		return embedded.Start(embedded.Options{Dir: c.Dir, Durability: c.Durability, Listen: fmt.Sprintf("127.0.0.1:%d", c.Port)})
+		s, err := embedded.Start(embedded.Options{Dir: c.Dir, Durability: c.Durability, Listen: fmt.Sprintf("127.0.0.1:%d", c.Port)})
+		return func() { _ = s.Close(context.Background()) }, err
 	}
 	o := &server.Options{
 		ServerName: c.Name, Host: "127.0.0.1", Port: c.Port, JetStream: true, StoreDir: c.Dir, NoSigs: true, NoLog: true,
@@ -55,12 +55,8 @@ func startServer(c serverConfig) (io.Closer, error) {
 	if !s.ReadyForConnections(openWithin) {
 		return nil, errors.New("not ready")
 	}
-	return closer{s}, nil
+	return func() { s.Shutdown(); s.WaitForShutdown() }, nil
 }
-
-type closer struct{ s *server.Server }
-
-func (c closer) Close() error { c.s.Shutdown(); c.s.WaitForShutdown(); return nil }
 
 func joinURLs(urls []string) string { return strings.Join(urls, ",") }
 

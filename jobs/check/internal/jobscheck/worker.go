@@ -62,7 +62,7 @@ func runWorker(c config, j *journal, told <-chan command) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), graceful)
 	defer cancel()
-	if err := w.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
