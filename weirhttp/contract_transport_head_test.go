@@ -328,6 +328,7 @@ func TestH18_TransportRefusesA101ThatNobodyAskedFor(t *testing.T) {
 			if err == nil {
 				_ = resp.Body.Close()
 			}
+			synctest.Wait() // a call ends after its answer
 			if got := tr.Stats(); got.Streams != 0 || got.InFlight != 0 || got.Hits != 0 {
 				t.Errorf("%s: %+v; want nothing in flight", tt.name, got)
 			}
