@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -70,7 +71,7 @@ func (t *Telemetry) fail(span trace.Span, err error) {
 func (t *Telemetry) refusal(span trace.Span, err error) {
 	var refused *limit.Error
 	if errors.As(err, &refused) {
-		span.AddEvent("weir.refused", trace.WithAttributes(reasonKey.String(underscored(refused.Reason.String()))))
+		span.AddEvent("weir.refused", trace.WithAttributes(reasonKey.String(metrics.Reason(refused.Reason))))
 	} else if errors.Is(err, weir.ErrStuck) {
 		span.AddEvent("weir.refused", trace.WithAttributes(reasonKey.String("stuck")))
 	}

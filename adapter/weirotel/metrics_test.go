@@ -422,8 +422,8 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 		"weir.limit.latency":    {fmt.Sprintf("weir.limit=main %gs", main.Limit.Latency.Seconds())},
 		"weir.limit.baseline":   {fmt.Sprintf("weir.limit=main %gs", main.Limit.Baseline.Seconds())},
 		"weir.limit.refused": {
-			"weir.limit=main weir.reason=displaced_in_the_queue 0", "weir.limit=main weir.reason=more_units_than_the_limit 0", "weir.limit=main weir.reason=nothing_to_spare_for_background_work 0", "weir.limit=main weir.reason=queue_full 0",
-			"weir.limit=main weir.reason=queue_timeout 0", "weir.limit=main weir.reason=rate_exceeded 0", "weir.limit=main weir.reason=wait_outlasts_the_deadline 0",
+			"weir.limit=main weir.reason=displaced 0", "weir.limit=main weir.reason=too_many 0", "weir.limit=main weir.reason=no_spare 0", "weir.limit=main weir.reason=queue_full 0",
+			"weir.limit=main weir.reason=queue_timeout 0", "weir.limit=main weir.reason=rate_exceeded 0", "weir.limit=main weir.reason=wait_too_long 0",
 		},
 		"weir.upstream.retries":         {"weir.upstream=free 0", "weir.upstream=main 0"},
 		"weir.upstream.retries_refused": {"weir.upstream=free 0", "weir.upstream=main 0"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -29,8 +30,8 @@ var (
 // A registry is what is read when metrics are collected.
 type registry struct {
 	instruments  []metric.Int64Observable // of readings
-	standing     []metric.Observable      // of standings
-	registration metric.Registration      // of read
+	shared       map[*metrics.Metric]metric.Observable
+	registration metric.Registration // of read
 
 	mu       sync.Mutex
 	closed   bool                      // guarded by mu
@@ -114,7 +115,7 @@ func (t *Telemetry) RemoveRoute(name string) bool {
 // observe makes the instruments, and has them read when m's provider collects.
 func (s *registry) observe(m metric.Meter) error {
 	var faults []error
-	all := make([]metric.Observable, 0, len(readings)+len(standings))
+	all := make([]metric.Observable, 0, len(readings)+len(metrics.All()))
 	for _, r := range readings {
 		var one metric.Int64Observable
 		var err error
@@ -127,10 +128,11 @@ func (s *registry) observe(m metric.Meter) error {
 		s.instruments = append(s.instruments, one)
 		all = append(all, one)
 	}
-	for _, r := range standings {
-		one, err := r.instrument(m)
+	s.shared = make(map[*metrics.Metric]metric.Observable)
+	for _, r := range metrics.All() {
+		one, err := instrument(m, r)
 		faults = append(faults, err)
-		s.standing = append(s.standing, one)
+		s.shared[r] = one
 		all = append(all, one)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -157,10 +159,10 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 	guards, routes, gateways := maps.Clone(s.guards), maps.Clone(s.routes), slices.Clone(s.gateways)
 	s.mu.Unlock()
 
-	to, limits := sink{o, s.standing}, names{}
+	w := metrics.NewWalk(s.emit(o))
 	for _, g := range gateways {
 		all := g.Stats()
-		to.gateway(all, limits)
+		w.Gateway(all)
 		for name, st := range all.Routes {
 			if _, ok := routes[name]; !ok { // else it would be told twice
 				s.route(o, routeKey.String(name), st)
@@ -170,12 +172,12 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 	for name, r := range routes {
 		s.route(o, routeKey.String(name), r.Stats())
 	}
-	for name, g := range guards {
-		st := g.Stats()
+	for _, name := range slices.Sorted(maps.Keys(guards)) { // always in one order, for the names of limiters
+		st := guards[name].Stats()
 		s.guard(o, guardKey.String(name), st)
-		to.guardFleet(name, st.Fleet)
+		w.Fleet(name, st.Fleet)
+		w.Limiters(name, guards[name].Limiter())
 	}
-	to.limiters(guards, limits)
 	return nil
 }
 

@@ -18,10 +18,6 @@ const Scope = "github.com/weir-go/weir/adapter/weirotel"
 const (
 	guardKey      = attribute.Key("weir.guard")      // Options.Name of the Guard
 	routeKey      = attribute.Key("weir.route")      // Options.Route of the Handler
-	limitKey      = attribute.Key("weir.limit")      // the upstream, or a limiter's name
-	upstreamKey   = attribute.Key("weir.upstream")   // of the gateway
-	serverKey     = attribute.Key("weir.server")     // its URL, as configured
-	resultKey     = attribute.Key("weir.result")     // of a question to the fleet
 	kindKey       = attribute.Key("weir.kind")       // of what was avoided, or failed
 	reasonKey     = attribute.Key("weir.reason")     // of a refusal
 	outcomeKey    = attribute.Key("weir.outcome")    // of a load, or of a request

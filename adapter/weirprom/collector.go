@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/inspect"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -173,38 +173,24 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	guards, routes := slices.Clone(c.guards), slices.Clone(c.routes)
 	c.mu.Unlock()
 
-	s := sink(ch)
-	called, limits := names{}, names{}
+	s, called := sink(ch), metrics.Names{}
+	w := metrics.NewWalk(func(m *metrics.Metric, v float64, labels ...string) { put(s, shared[m], v, labels...) })
 	if c.gateway != nil {
-		s.gateway(c.gateway, called, limits)
-	}
-	if c.cache != nil {
-		s.cache(c.cache.Stats())
+		st := c.gateway.Stats()
+		w.Gateway(st)
+		s.routes(st, called)
+	} else if c.cache != nil {
+		w.Cache(c.cache.Stats())
 	}
 	for _, r := range routes {
-		s.route(called.take(r.name, "handler:"+r.name), r)
+		s.route(called.Take(r.name, "handler:"+r.name), r)
 	}
-	told := limiters{}
 	for _, g := range guards {
-		s.guard(g)
-		told.guard(s, g, limits)
+		st := g.Stats()
+		s.guard(g, st)
+		w.Fleet(g.name, st.Fleet)
+		w.Limiters(g.name, g.Limiter())
 	}
-}
-
-// names are those that a scrape has used for a label. Each is used once, or the
-// registry would refuse all that was collected.
-type names map[string]bool
-
-// take returns name, or if it is taken another one, or that with a number.
-func (n names) take(name, another string) string {
-	for i := 2; n[name]; i++ {
-		name = another
-		if n[name] {
-			name += " " + strconv.Itoa(i)
-		}
-	}
-	n[name] = true
-	return name
 }
 
 // label returns name as the value of a label, which must be valid UTF-8.

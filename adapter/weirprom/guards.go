@@ -2,9 +2,9 @@ package weirprom
 
 import "github.com/weir-go/weir"
 
-// guard sends how g stands.
-func (s sink) guard(g guard) {
-	name, st := g.name, g.Stats()
+// guard sends how g stands, but for its limiters and its fleet.
+func (s sink) guard(g guard, st weir.Stats) {
+	name := g.name
 	put(s, guardAvoided, st.Hits, name, "hit")
 	put(s, guardAvoided, st.StaleHits, name, "stale")
 	put(s, guardAvoided, st.NegativeHits, name, "negative")
@@ -31,36 +31,4 @@ func (s sink) guard(g guard) {
 	put(s, guardLoadsStuck, st.Stuck, name)
 	putDurations(s, guardLoadDuration, g.LoadTimes(), name)
 	putDurations(s, guardWaitDuration, g.WaitTimes(), name)
-	if f := st.Fleet; f != (weir.FleetStats{}) { // else it is in none, or has not asked it yet
-		putBool(s, fleetOpen, f.Open, name)
-		s.fleet(name, fleetStats{
-			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
-			f.Queued, f.Replayed, f.Pending, f.Blocked,
-		})
-	}
-}
-
-// fleetStats are what a Guard and a cache have in common.
-type fleetStats struct {
-	fresh, granted, held, cooling                  uint64
-	unavailable, lostLeases, waits, pushes, resets uint64
-	queued, replayed                               uint64
-	pending                                        int
-	blocked                                        bool
-}
-
-func (s sink) fleet(guard string, f fleetStats) {
-	put(s, fleetAcquires, f.fresh, guard, "fresh")
-	put(s, fleetAcquires, f.granted, guard, "granted")
-	put(s, fleetAcquires, f.held, guard, "held")
-	put(s, fleetAcquires, f.cooling, guard, "cooling")
-	put(s, fleetUnavailable, f.unavailable, guard)
-	put(s, fleetLostLeases, f.lostLeases, guard)
-	put(s, fleetWaits, f.waits, guard)
-	put(s, fleetPushes, f.pushes, guard)
-	put(s, fleetResets, f.resets, guard)
-	put(s, fleetPending, f.pending, guard)
-	putBool(s, fleetBlocked, f.blocked, guard)
-	put(s, fleetQueued, f.queued, guard)
-	put(s, fleetReplayed, f.replayed, guard)
 }

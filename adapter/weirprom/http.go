@@ -2,6 +2,7 @@ package weirprom
 
 import (
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -45,12 +46,8 @@ func (s sink) counts(name string, st weirhttp.Stats) {
 	put(s, httpStreams, st.Streams, name)
 }
 
-// gateway sends how g stands, but for its cache, and takes the names of its routes
-// and upstreams.
-func (s sink) gateway(g *gateway.Gateway, called, limits names) {
-	st := g.Stats()
-	put(s, gatewayUnrouted, st.Unrouted)
-	put(s, gatewayRejected, st.Rejected)
+// routes sends how those of a gateway stand, and takes their names.
+func (s sink) routes(st gateway.Stats, called metrics.Names) {
 	for name, r := range st.Routes {
 		called[name] = true
 		d := st.Durations[name]
@@ -58,39 +55,5 @@ func (s sink) gateway(g *gateway.Gateway, called, limits names) {
 		putDurations(s, httpRequestDuration, d.Requests, name)
 		putDurations(s, httpCallDuration, d.Calls, name)
 		putDurations(s, httpWaitDuration, d.Waits, name)
-	}
-	for name, u := range st.Upstreams {
-		limits[name] = true
-		s.upstream(name, u)
-		s.upstreamLimit(name, u.Limit)
-	}
-}
-
-func (s sink) upstream(name string, u gateway.UpstreamStats) {
-	put(s, upstreamRetries, u.Retries, name)
-	put(s, upstreamRetriesRefused, u.NoBudget, name)
-	for _, one := range u.Servers {
-		putBool(s, serverHealthy, one.Healthy, name, one.URL)
-		putBool(s, serverEjected, one.Ejected, name, one.URL)
-		put(s, serverInFlight, one.InFlight, name, one.URL)
-		put(s, serverCalls, one.Calls, name, one.URL)
-		put(s, serverFailures, one.Failures, name, one.URL)
-	}
-}
-
-// cache sends how a cache stands.
-func (s sink) cache(st weirhttp.CacheStats) {
-	put(s, cacheBytes, st.Used)
-	put(s, cacheLimitBytes, st.Bytes)
-	put(s, cacheResponses, st.Responses)
-	put(s, cacheEvictions, st.Evicted)
-	put(s, cachePurges, st.Purged)
-	put(s, cacheTooBig, st.TooBig)
-	if f := st.Fleet; f != nil {
-		putBool(s, fleetOpen, f.Open, "")
-		s.fleet("", fleetStats{
-			f.Fresh, f.Granted, f.Held, f.Cooling, f.Unavailable, f.LostLeases, f.Waits, f.Pushes, f.Resets,
-			f.Queued, f.Replayed, f.Pending, f.Blocked,
-		})
 	}
 }

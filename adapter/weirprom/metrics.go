@@ -2,10 +2,12 @@ package weirprom
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/gateway/metrics"
 	"github.com/weir-go/weir/inspect"
 )
 
@@ -42,8 +44,37 @@ type metric struct {
 	value prometheus.ValueType // but for a histogram
 }
 
-// all are the metrics, as table.go declares them. It is not altered after that.
+// all are the metrics, as table.go and gateway/metrics declare them. It is not
+// altered after that.
 var all []*metric
+
+// shared are those of gateway/metrics.
+var shared = declareShared()
+
+func declareShared() map[*metrics.Metric]*metric {
+	out := make(map[*metrics.Metric]*metric)
+	for _, m := range metrics.All() {
+		if m.Kind == metrics.Counter {
+			out[m] = counter(sharedName(m), m.Help, m.Labels...)
+		} else {
+			out[m] = gauge(sharedName(m), m.Help, m.Labels...)
+		}
+	}
+	return out
+}
+
+// sharedName is m's name by the conventions of Prometheus: with the unit, and
+// _total for a counter.
+func sharedName(m *metrics.Metric) string {
+	if m.Prometheus != "" {
+		return m.Prometheus
+	}
+	name := "weir_" + strings.ReplaceAll(m.Name, ".", "_") + map[string]string{"s": "_seconds", "By": "_bytes"}[m.Unit]
+	if m.Kind == metrics.Counter {
+		name += "_total"
+	}
+	return name
+}
 
 func counter(name, help string, labels ...string) *metric {
 	return declare("counter", prometheus.CounterValue, name, help, labels)
@@ -78,15 +109,6 @@ func put[N number](s sink, m *metric, v N, labels ...string) {
 		out = prometheus.NewInvalidMetric(m.desc, err)
 	}
 	s <- out
-}
-
-// putBool sends 1 for true and 0 for false.
-func putBool(s sink, m *metric, v bool, labels ...string) {
-	n := 0
-	if v {
-		n = 1
-	}
-	put(s, m, n, labels...)
 }
 
 // bounds are the ends of the buckets of a histogram. An inspect.Histogram has

@@ -1,6 +1,7 @@
 package weirprom
 
-// All metrics. Their labels are names out of the program's configuration, and
+// Metrics of Guards and routes; those of everything else are in gateway/metrics.
+// Their labels are names out of the program's configuration, and
 // constants: never a key, nor anything else that clients send.
 
 // Guards.
@@ -55,60 +56,4 @@ var (
 	httpRequestDuration = histogram("weir_http_request_duration_seconds", "How long requests took, to the end of their answer.", "route")
 	httpCallDuration    = histogram("weir_http_call_duration_seconds", "How long calls took, to the head of their answer.", "route")
 	httpWaitDuration    = histogram("weir_http_wait_duration_seconds", "How long requests waited for another's call, up to its head.", "route")
-)
-
-// A gateway, and a cache of responses.
-var (
-	gatewayUnrouted = counter("weir_gateway_unrouted_total", "Requests that no route matched.")
-	gatewayRejected = counter("weir_gateway_rejected_total", "Requests that no gateway should answer: CONNECT, h2c upgrades, bad ones.")
-
-	cacheBytes      = gauge("weir_cache_bytes", "What the cache holds.")
-	cacheLimitBytes = gauge("weir_cache_limit_bytes", "The bound of what the cache holds.")
-	cacheResponses  = gauge("weir_cache_responses", "Responses in the cache.")
-	cacheEvictions  = counter("weir_cache_evictions_total", "Responses that made room for others.")
-	cachePurges     = counter("weir_cache_purges_total", "Responses that were purged.")
-	cacheTooBig     = counter("weir_cache_too_big_total", "Responses that were too big to be stored.")
-)
-
-// Limiters: of an upstream, or of a Guard.
-var (
-	limitPermits    = gauge("weir_limit_permits", "Calls that may run at once.", "limit")
-	limitInUse      = gauge("weir_limit_in_use", "Calls that run.", "limit")
-	limitQueued     = gauge("weir_limit_queued", "Callers that wait to be admitted.", "limit")
-	limitOverloaded = gauge("weir_limit_overloaded", "1 while the queue is standing, so that the newest are served first, else 0.", "limit")
-	limitLatency    = gauge("weir_limit_latency_seconds", "Adaptive: the mean latency of the last window.", "limit")
-	limitBaseline   = gauge("weir_limit_baseline_seconds", "Adaptive: the latency with room to spare, 0 until it is known.", "limit")
-	limitAdmitted   = counter("weir_limit_admitted_total", "Callers that were admitted, at once or after a wait.", "limit")
-	limitWaited     = counter("weir_limit_waited_total", "Callers that were admitted after a wait.", "limit")
-	limitRefused    = counter("weir_limit_refused_total",
-		"Callers that were refused: rate_exceeded, queue_full, queue_timeout, wait_too_long (for their deadline), displaced (by others), no_spare (for background work), too_many (units).",
-		"limit", "reason")
-)
-
-// Upstreams and their servers.
-var (
-	serverHealthy  = gauge("weir_server_healthy", "1 while the checks find the server healthy, else 0.", "upstream", "server")
-	serverEjected  = gauge("weir_server_ejected", "1 while the server is left alone since its calls failed, else 0.", "upstream", "server")
-	serverInFlight = gauge("weir_server_in_flight", "Calls of the server now.", "upstream", "server")
-	serverCalls    = counter("weir_server_calls_total", "Calls of the server.", "upstream", "server")
-	serverFailures = counter("weir_server_failures_total", "Calls of the server that failed.", "upstream", "server")
-
-	upstreamRetries        = counter("weir_upstream_retries_total", "Calls that were tried again.", "upstream")
-	upstreamRetriesRefused = counter("weir_upstream_retries_refused_total", "Calls that were not tried again because of the budget.", "upstream")
-)
-
-// What is asked of the fleet's tier. The label is empty for a cache of responses,
-// whose routes share its membership.
-var (
-	fleetOpen        = gauge("weir_fleet_open", "1 while the breaker before the tier is open, so that the instance goes by itself, else 0.", "guard")
-	fleetAcquires    = counter("weir_fleet_acquires_total", "Keys that were asked for: there was an answer (fresh), this instance may fetch it (granted), another does (held), or it failed a moment ago (cooling).", "guard", "result")
-	fleetUnavailable = counter("weir_fleet_unavailable_total", "Operations of the tier that failed.", "guard")
-	fleetLostLeases  = counter("weir_fleet_lost_leases_total", "Leases that could not be extended.", "guard")
-	fleetWaits       = counter("weir_fleet_waits_total", "Waits for another instance's answer.", "guard")
-	fleetPushes      = counter("weir_fleet_pushes_total", "Changes that the tier has told of.", "guard")
-	fleetResets      = counter("weir_fleet_resets_total", "How often some changes may have been missed.", "guard")
-	fleetPending     = gauge("weir_fleet_pending_invalidations", "Invalidations that the tier has not acknowledged. What they touch is not taken from it.", "guard")
-	fleetBlocked     = gauge("weir_fleet_reads_blocked", "1 while an invalidation of everything is pending, so that nothing is taken from the tier, else 0.", "guard")
-	fleetQueued      = counter("weir_fleet_queued_invalidations_total", "Invalidations that the tier did not acknowledge at first.", "guard")
-	fleetReplayed    = counter("weir_fleet_replayed_invalidations_total", "Of these, those that it has acknowledged since.", "guard")
 )

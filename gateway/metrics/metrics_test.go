@@ -1,0 +1,93 @@
+package metrics_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/gateway/metrics"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// A walk over everything emits each row of the table with its own number of Stats.
+func TestC8_EachNumberInItsPlace(t *testing.T) {
+	got := map[string]float64{}
+	w := metrics.NewWalk(func(m *metrics.Metric, v float64, labels ...string) {
+		if len(labels) != len(m.Labels) {
+			t.Errorf("%s: labels %q; want %d, of %q", m.Name, labels, len(m.Labels), m.Labels)
+		}
+		got[strings.Join(append([]string{m.Name}, labels...), " ")] = v
+	})
+	w.Gateway(gateway.Stats{
+		Unrouted: 1, Rejected: 2,
+		Cache: weirhttp.CacheStats{Used: 3, Bytes: 4, Responses: 5, Evicted: 6, Purged: 7, TooBig: 8, Fleet: &weirhttp.FleetStats{Waits: 9}},
+		Upstreams: map[string]gateway.UpstreamStats{"main": {
+			Retries: 10, NoBudget: 11,
+			Limit: gateway.LimitStats{
+				Kind: "adaptive", Limit: 12, InUse: 13, Queued: 14, Overloaded: true, Admitted: 15, Waited: 16,
+				RefusedBy: map[string]uint64{"queue full": 17}, Latency: 18 * time.Second, Baseline: 19 * time.Second,
+			},
+			Servers: []gateway.ServerStats{{URL: "a", Healthy: true, InFlight: 20, Calls: 21, Failures: 22}, {URL: "b", Ejected: true}},
+		}},
+	})
+	w.Fleet("prices", weir.FleetStats{
+		Open: true, Fresh: 23, Granted: 24, Held: 25, Cooling: 26, Unavailable: 27, LostLeases: 28, Waits: 29, Pushes: 30, Resets: 31,
+		Pending: 32, Blocked: true, Queued: 33, Replayed: 34,
+	})
+	want := map[string]float64{
+		"gateway.unrouted": 1, "gateway.rejected": 2,
+		"cache.size": 3, "cache.limit": 4, "cache.responses": 5, "cache.evictions": 6, "cache.purges": 7, "cache.too_big": 8, "fleet.waits ": 9,
+		"upstream.retries main": 10, "upstream.retries_refused main": 11,
+		"limit.permits main": 12, "limit.in_use main": 13, "limit.queued main": 14, "limit.overloaded main": 1, "limit.admitted main": 15,
+		"limit.waited main": 16, "limit.refused main queue_full": 17, "limit.latency main": 18, "limit.baseline main": 19,
+		"server.healthy main a": 1, "server.in_flight main a": 20, "server.calls main a": 21, "server.failures main a": 22, "server.ejected main b": 1,
+		"fleet.open prices": 1, "fleet.acquires prices fresh": 23, "fleet.acquires prices granted": 24, "fleet.acquires prices held": 25,
+		"fleet.acquires prices cooling": 26, "fleet.unavailable prices": 27, "fleet.lost_leases prices": 28, "fleet.waits prices": 29,
+		"fleet.pushes prices": 30, "fleet.resets prices": 31, "fleet.pending_invalidations prices": 32, "fleet.reads_blocked prices": 1,
+		"fleet.queued_invalidations prices": 33, "fleet.replayed_invalidations prices": 34,
+	}
+	for series, v := range got {
+		if v != want[series] {
+			t.Errorf("%s = %v; want %v", series, v, want[series])
+		}
+	}
+	rows := map[string]bool{}
+	for series := range want {
+		if _, ok := got[series]; !ok {
+			t.Errorf("%s: not emitted", series)
+		}
+		name, _, _ := strings.Cut(series, " ")
+		rows[name] = true
+	}
+	for _, m := range metrics.All() {
+		if !rows[m.Name] || m.Help == "" || m.Unit == "" {
+			t.Errorf("%+v: want it emitted, with a help text and a unit", m)
+		}
+	}
+	if len(rows) != len(metrics.All()) {
+		t.Errorf("%d names in %d rows; want one each", len(rows), len(metrics.All()))
+	}
+}
+
+// A Guard that has asked nothing of a fleet has no values of one.
+func TestC8_NoFleetNoValues(t *testing.T) {
+	w := metrics.NewWalk(func(m *metrics.Metric, v float64, _ ...string) { t.Errorf("%s = %v; want nothing", m.Name, v) })
+	w.Fleet("prices", weir.FleetStats{})
+	w.Limiters("prices", nil)
+}
+
+// Each reason has a label of its own, none of them made from its text.
+func TestC8_EveryReasonHasALabel(t *testing.T) {
+	want := map[limit.Reason]string{
+		limit.RateExceeded: "rate_exceeded", limit.QueueFull: "queue_full", limit.QueueTimeout: "queue_timeout",
+		limit.WaitTooLong: "wait_too_long", limit.Displaced: "displaced", limit.NoSpare: "no_spare", limit.TooMany: "too_many",
+	}
+	for r := limit.RateExceeded; int(r) < len(limit.Refusals{}); r++ {
+		if got := metrics.Reason(r); got != want[r] {
+			t.Errorf("Reason(%v) = %q; want %q", r, got, want[r])
+		}
+	}
+}

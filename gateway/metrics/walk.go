@@ -1,0 +1,217 @@
+package metrics
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/weirhttp"
+)
+
+// Emit gets one value of m, and the values of m.Labels in their order.
+type Emit func(m *Metric, v float64, labels ...string)
+
+// A Walk reads values for one scrape or collection. Call Gateway before Limiters:
+// upstreams keep their names, and limiters that are called the same get others.
+// Make one with NewWalk; it is not safe for concurrent use.
+type Walk struct {
+	emit   Emit
+	limits Names
+	seen   map[limit.Limiter]bool // a limiter that several Guards share is read once
+}
+
+// NewWalk returns a Walk that calls emit for each value.
+func NewWalk(emit Emit) *Walk {
+	return &Walk{emit, Names{}, map[limit.Limiter]bool{}}
+}
+
+// Gateway emits the values of a gateway, its upstreams and its cache. Routes have
+// metrics of the adapters' own.
+func (w *Walk) Gateway(st gateway.Stats) {
+	put(w, gatewayUnrouted, st.Unrouted)
+	put(w, gatewayRejected, st.Rejected)
+	for name, u := range st.Upstreams {
+		w.limits[name] = true
+		w.upstream(name, u)
+	}
+	w.Cache(st.Cache)
+}
+
+func (w *Walk) upstream(name string, u gateway.UpstreamStats) {
+	put(w, upstreamRetries, u.Retries, name)
+	put(w, upstreamRetriesRefused, u.NoBudget, name)
+	for _, one := range u.Servers {
+		put(w, serverHealthy, truth(one.Healthy), name, one.URL)
+		put(w, serverEjected, truth(one.Ejected), name, one.URL)
+		put(w, serverInFlight, one.InFlight, name, one.URL)
+		put(w, serverCalls, one.Calls, name, one.URL)
+		put(w, serverFailures, one.Failures, name, one.URL)
+	}
+	l := u.Limit
+	if l.Kind == "none" {
+		return // no cap, no values
+	}
+	st := limit.ConcurrencyStats{
+		Limit: l.Limit, InUse: l.InUse, Queued: l.Queued, Overloaded: l.Overloaded, Admitted: l.Admitted, Waited: l.Waited,
+	}
+	for reason := range st.Refused {
+		st.Refused[reason] = l.RefusedBy[limit.Reason(reason).String()] //nolint:gosec // an index of an array of reasons
+	}
+	w.concurrency(name, st)
+	if l.Kind == "adaptive" {
+		put(w, limitLatency, l.Latency.Seconds(), name)
+		put(w, limitBaseline, l.Baseline.Seconds(), name)
+	}
+}
+
+// Cache emits the values of a cache of responses, and of its fleet if it is in one.
+func (w *Walk) Cache(st weirhttp.CacheStats) {
+	put(w, cacheSize, st.Used)
+	put(w, cacheLimit, st.Bytes)
+	put(w, cacheResponses, st.Responses)
+	put(w, cacheEvictions, st.Evicted)
+	put(w, cachePurges, st.Purged)
+	put(w, cacheTooBig, st.TooBig)
+	if st.Fleet != nil {
+		w.fleet("", *st.Fleet)
+	}
+}
+
+// Fleet emits the values of a Guard's fleet, if it is in one and has asked it.
+func (w *Walk) Fleet(guard string, f weir.FleetStats) {
+	if f == (weir.FleetStats{}) {
+		return
+	}
+	w.fleet(guard, weirhttp.FleetStats{
+		Open: f.Open, Fresh: f.Fresh, Granted: f.Granted, Held: f.Held, Cooling: f.Cooling, Unavailable: f.Unavailable,
+		LostLeases: f.LostLeases, Waits: f.Waits, Pushes: f.Pushes, Resets: f.Resets,
+		Pending: f.Pending, Blocked: f.Blocked, Queued: f.Queued, Replayed: f.Replayed,
+	})
+}
+
+func (w *Walk) fleet(guard string, f weirhttp.FleetStats) {
+	put(w, fleetOpen, truth(f.Open), guard)
+	put(w, fleetAcquires, f.Fresh, guard, "fresh")
+	put(w, fleetAcquires, f.Granted, guard, "granted")
+	put(w, fleetAcquires, f.Held, guard, "held")
+	put(w, fleetAcquires, f.Cooling, guard, "cooling")
+	put(w, fleetUnavailable, f.Unavailable, guard)
+	put(w, fleetLostLeases, f.LostLeases, guard)
+	put(w, fleetWaits, f.Waits, guard)
+	put(w, fleetPushes, f.Pushes, guard)
+	put(w, fleetResets, f.Resets, guard)
+	put(w, fleetPending, f.Pending, guard)
+	put(w, fleetBlocked, truth(f.Blocked), guard)
+	put(w, fleetQueued, f.Queued, guard)
+	put(w, fleetReplayed, f.Replayed, guard)
+}
+
+// Limiters emits the values of a Guard's limiter, or of each part of a limit.All:
+// each under its own name, or the Guard's if it has none. Of limiters of other
+// packages it reads those that have the Stats method of one in package limit.
+func (w *Walk) Limiters(guard string, l limit.Limiter) {
+	for _, part := range limit.Parts(l) {
+		if !reflect.ValueOf(part).Comparable() || w.seen[part] {
+			continue
+		}
+		w.seen[part] = true
+		read := w.limiter(part)
+		if read == nil {
+			continue
+		}
+		name := guard
+		if n, ok := part.(interface{ Name() string }); ok && n.Name() != "" {
+			name = strings.ToValidUTF8(n.Name(), "\uFFFD")
+		}
+		read(w.limits.Take(name, guard+":"+name))
+	}
+}
+
+// limiter returns what emits the values of l under a name, or nil.
+func (w *Walk) limiter(l limit.Limiter) func(name string) {
+	switch l := l.(type) {
+	case interface{ Stats() limit.AdaptiveStats }:
+		return func(name string) {
+			st := l.Stats()
+			w.concurrency(name, st.ConcurrencyStats)
+			put(w, limitLatency, st.Latency.Seconds(), name)
+			put(w, limitBaseline, st.Baseline.Seconds(), name)
+		}
+	case interface {
+		Stats() limit.ConcurrencyStats
+	}:
+		return func(name string) { w.concurrency(name, l.Stats()) }
+	case interface{ Stats() limit.RateStats }:
+		return func(name string) {
+			st := l.Stats()
+			w.admission(name, st.Queued, st.Admitted, st.Waited, st.Refused)
+		}
+	}
+	return nil
+}
+
+func (w *Walk) concurrency(name string, st limit.ConcurrencyStats) {
+	put(w, limitPermits, st.Limit, name)
+	put(w, limitInUse, st.InUse, name)
+	put(w, limitOverloaded, truth(st.Overloaded), name)
+	w.admission(name, st.Queued, st.Admitted, st.Waited, st.Refused)
+}
+
+func (w *Walk) admission(name string, queued int, admitted, waited uint64, refused limit.Refusals) {
+	put(w, limitQueued, queued, name)
+	put(w, limitAdmitted, admitted, name)
+	put(w, limitWaited, waited, name)
+	for reason := limit.RateExceeded; int(reason) < len(refused); reason++ {
+		put(w, limitRefused, refused[reason], name, Reason(reason))
+	}
+}
+
+// reasons are what the label reason says. A test fails if one is missing.
+var reasons = [len(limit.Refusals{})]string{
+	limit.RateExceeded: "rate_exceeded",
+	limit.QueueFull:    "queue_full",
+	limit.QueueTimeout: "queue_timeout",
+	limit.WaitTooLong:  "wait_too_long",
+	limit.Displaced:    "displaced",
+	limit.NoSpare:      "no_spare",
+	limit.TooMany:      "too_many",
+}
+
+// Reason returns what the label reason says for r.
+func Reason(r limit.Reason) string {
+	if int(r) < len(reasons) && reasons[r] != "" {
+		return reasons[r]
+	}
+	return strings.ReplaceAll(r.String(), " ", "_")
+}
+
+// Names are the values that one scrape or collection has used for a label: a
+// registry refuses everything if two series are the same.
+type Names map[string]bool
+
+// Take returns name. If it is taken, Take returns another, or another with a number.
+func (n Names) Take(name, another string) string {
+	for i := 2; n[name]; i++ {
+		name = another
+		if n[name] {
+			name += " " + strconv.Itoa(i)
+		}
+	}
+	n[name] = true
+	return name
+}
+
+// put emits any number that Stats consist of.
+func put[N ~int | ~int64 | ~uint64 | ~float64](w *Walk, m *Metric, v N, labels ...string) {
+	w.emit(m, float64(v), labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
