@@ -27,6 +27,12 @@ type attempt struct {
 
 	cancel context.CancelCauseFunc
 
+	// seen is the attempt's context as the Observer has returned it; nil before its
+	// start. began and took are the handler's. All three are for run's goroutine.
+	seen  context.Context
+	began time.Time
+	took  time.Duration
+
 	// renewed is when the last heartbeat was sent that the server took; at first,
 	// when the running marker was. Only for run and then for beat.
 	renewed time.Time
@@ -78,15 +84,15 @@ func (a *attempt) run(permit limit.Permit) {
 	defer a.w.ended(a)
 	if !a.confirm(ctx) {
 		permit.Release(limit.Unused)
-		a.w.tell(Event{Kind: EventDropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: context.Cause(ctx)})
+		a.w.event(ctx, Event{Kind: EventDropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: context.Cause(ctx)})
 		return
 	}
 	stop := a.beat()
-	began := time.Now()
-	a.w.tell(Event{Kind: EventStarted, ID: a.id, Attempt: a.Attempt, Fence: a.fence})
-	data, err := a.call(ctx, permit)
+	a.start(ctx)
+	data, err := a.call(a.seen, permit)
+	a.took = time.Since(a.began)
 	a.quiet()
-	a.conclude(ctx, data, err, time.Since(began))
+	a.conclude(ctx, data, err)
 	stop()
 }
 
@@ -137,13 +143,13 @@ func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 }
 
 // conclude writes the outcome.
-func (a *attempt) conclude(ctx context.Context, data []byte, err error, took time.Duration) {
+func (a *attempt) conclude(ctx context.Context, data []byte, err error) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLeaseLost):
 		// The item is not acknowledged: it may be that of another attempt by
 		// now, which needs it if its worker dies.
-		a.w.tell(Event{Kind: EventDropped, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: took, Err: cause})
+		a.end(AttemptEnd{Kind: EventDropped, Err: cause})
 		return
 	case errors.As(err, new(*notBegunError)) && !errors.Is(cause, ErrTimeout):
 		after := time.Duration(0)
@@ -159,26 +165,26 @@ func (a *attempt) conclude(ctx context.Context, data []byte, err error, took tim
 		err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.w.queue.o.AttemptTimeout, err)
 	}
 	if err == nil {
-		a.finish(StateDone, data, a.Keep, Event{Kind: EventSucceeded, Took: took})
+		a.finish(StateDone, data, a.Keep, AttemptEnd{Kind: EventSucceeded})
 		return
 	}
-	a.failed(err, took)
+	a.failed(err)
 }
 
 // failed decides what becomes of a job whose attempt has failed.
-func (a *attempt) failed(err error, took time.Duration) {
+func (a *attempt) failed(err error) {
 	o, class := &a.w.queue.o, a.w.classify(err)
 	a.fail(a.w.queue.store.journal.Now(), err, class.String())
 	var unread *undecodable
 	switch {
 	case errors.As(err, &unread):
-		a.finish(StateDead, a.input, o.DeadTTL, Event{Kind: EventEnded, Took: took, Err: err})
+		a.finish(StateDead, a.input, o.DeadTTL, AttemptEnd{Kind: EventEnded, Err: err})
 	case class == weir.ClassPermanent || class == weir.ClassNotFound:
-		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), Event{Kind: EventEnded, Took: took, Err: err})
+		a.finish(StateFailed, a.input, a.failedTTL(a.w.queue), AttemptEnd{Kind: EventEnded, Err: err})
 	case a.Spent >= o.MaxAttempts:
-		a.finish(StateDead, a.input, o.DeadTTL, Event{Kind: EventEnded, Took: took, Err: err})
+		a.finish(StateDead, a.input, o.DeadTTL, AttemptEnd{Kind: EventEnded, Err: err})
 	default:
-		a.retry(a.delay(err), Event{Kind: EventRetried, Took: took, Err: err})
+		a.retry(a.delay(err), AttemptEnd{Kind: EventRetried, Err: err})
 	}
 }
 
@@ -228,7 +234,7 @@ func (a *attempt) delay(err error) time.Duration {
 }
 
 // retry marks the job as one that waits for its next attempt.
-func (a *attempt) retry(after time.Duration, e Event) {
+func (a *attempt) retry(after time.Duration, e AttemptEnd) {
 	a.State, a.RetryIn = StateRetrying, after
 	if a.write(nil, underWayTTL, e) {
 		a.m.NakWithDelay(after)
@@ -238,11 +244,11 @@ func (a *attempt) retry(after time.Duration, e Event) {
 // handBack gives the job up as if this attempt had not been.
 func (a *attempt) handBack(after time.Duration) {
 	a.Spent--
-	a.retry(after, Event{Kind: EventHandedBack})
+	a.retry(after, AttemptEnd{Kind: EventHandedBack})
 }
 
 // finish ends the job.
-func (a *attempt) finish(s State, data []byte, ttl time.Duration, e Event) {
+func (a *attempt) finish(s State, data []byte, ttl time.Duration, e AttemptEnd) {
 	a.State = s
 	e.State = s
 	if a.write(data, a.kept(ttl), e) {
@@ -256,26 +262,25 @@ func (a *attempt) finish(s State, data []byte, ttl time.Duration, e Event) {
 // write writes the outcome, and reports whether it is kept. A server that is
 // away is waited for, as long as the Worker has time: the outcome is all that
 // there is to show for the work.
-func (a *attempt) write(data []byte, ttl time.Duration, e Event) bool {
-	e.ID, e.Attempt, e.Fence = a.id, a.Attempt, a.fence
+func (a *attempt) write(data []byte, ttl time.Duration, e AttemptEnd) bool {
 	for {
 		err := a.put(a.record, data, ttl)
 		switch {
 		case err == nil:
-			a.w.tell(e)
+			a.end(e)
 			return true
 		case errors.Is(err, journal.ErrStale):
-			e.Kind, e.Err = EventDropped, ErrLeaseLost
-			a.w.tell(e) // and no acknowledgement, as in settle
+			a.end(AttemptEnd{Kind: EventDropped, Err: ErrLeaseLost}) // and no acknowledgement, as in settle
 			return false
 		case errors.Is(err, journal.ErrTooLarge) && a.State == StateDone:
 			a.Error = clip(fmt.Sprintf("%v: the result has %d bytes: %v", ErrTooLarge, len(data), err))
 			a.State, data, ttl = StateFailed, a.input, a.kept(a.failedTTL(a.w.queue))
-			e = Event{Kind: EventEnded, State: StateFailed, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Took: e.Took, Err: err}
+			e = AttemptEnd{Kind: EventEnded, State: StateFailed, Err: err}
 			continue
 		}
-		a.w.tell(Event{Kind: EventTrouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
+		a.w.event(a.seen, Event{Kind: EventTrouble, ID: a.id, Attempt: a.Attempt, Fence: a.fence, Err: err})
 		if a.w.hurry.Err() != nil {
+			a.end(AttemptEnd{Kind: EventUnknown, Err: err})
 			return false // the lease will run out
 		}
 		select {

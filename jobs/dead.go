@@ -66,6 +66,6 @@ func (s *Store) unmark(ctx context.Context, queue, id string, since uint64) erro
 // could not be is trouble, but the job is dead all the same.
 func (w *Worker) mark(id string, ttl time.Duration) {
 	if err := w.queue.store.mark(context.Background(), w.queue.name, id, ttl); err != nil {
-		w.tell(Event{Kind: EventTrouble, ID: id, Err: err})
+		w.event(w.hurry, Event{Kind: EventTrouble, ID: id, Err: err})
 	}
 }

@@ -189,9 +189,9 @@ type WorkerOptions struct {
 	// RetryAfter, and the attempt does not count. Nil: there is none.
 	Limiter limit.Limiter
 
-	// Observe is told what happens, on the Worker's goroutines, several at a
-	// time. It must not block or panic. Nil: nobody is.
-	Observe func(Event)
+	// Observer is notified of attempts and of what happens beside them. Nil: there is
+	// none. See [Observers] for several.
+	Observer Observer
 }
 
 // A Codec makes bytes of values and back. Decode is told the Version that the

@@ -42,7 +42,7 @@ func (w *Worker) take(m jetstream.Msg) {
 	}
 	work, err := w.queue.store.journal.Delivered(m)
 	if err != nil {
-		w.tell(Event{Kind: EventTrouble, Err: err})
+		w.event(w.hurry, Event{Kind: EventTrouble, Err: err})
 		m.NakWithDelay(w.queue.o.Lease)
 		return
 	}
@@ -62,7 +62,7 @@ func (w *Worker) take(m jetstream.Msg) {
 		l, err = d.reread() // the job has changed since it was read
 	}
 	if err != nil {
-		w.tell(Event{Kind: EventTrouble, ID: work.ID, Err: err})
+		w.event(w.hurry, Event{Kind: EventTrouble, ID: work.ID, Err: err})
 		m.NakWithDelay(troubleDelay)
 	}
 }
@@ -109,7 +109,7 @@ func (d *delivery) reread() (*life, error) {
 // has changed since it was read.
 func (d *delivery) begin() (again bool, err error) {
 	if d.Version > d.w.queue.o.Version {
-		d.w.tell(Event{Kind: EventHandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
+		d.w.event(d.w.hurry, Event{Kind: EventHandedBack, ID: d.work.ID, Err: fmt.Errorf("jobs: input of version %d, this worker reads %d", d.Version, d.w.queue.o.Version)})
 		return false, d.m.NakWithDelay(newerDelay/2 + rand.N(newerDelay))
 	}
 	if wait := d.wait(); wait > 0 {
@@ -209,7 +209,7 @@ func (d *delivery) giveUp(why error) (again bool, err error) {
 	if err != nil {
 		return errors.Is(err, journal.ErrStale), err
 	}
-	d.w.tell(Event{Kind: EventEnded, State: state, ID: d.work.ID, Attempt: d.Attempt, Err: why})
+	d.w.event(d.w.hurry, Event{Kind: EventEnded, State: state, ID: d.work.ID, Attempt: d.Attempt, Err: why})
 	if state == StateDead {
 		d.w.mark(d.work.ID, d.kept(ttl))
 	}
@@ -231,7 +231,7 @@ func (d *delivery) permit() (*limit.Permit, error) {
 	case err == nil:
 		return &p, nil
 	case errors.As(err, &refused):
-		d.w.tell(Event{Kind: EventHandedBack, ID: d.work.ID, Err: err})
+		d.w.event(d.w.hurry, Event{Kind: EventHandedBack, ID: d.work.ID, Err: err})
 		return nil, d.m.NakWithDelay(refused.RetryAfter)
 	}
 	return nil, d.m.Nak() // stopping

@@ -187,7 +187,7 @@ func (w *Worker) fetch(n int) {
 		err = batch.Error()
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
-		w.tell(Event{Kind: EventTrouble, Err: err})
+		w.event(w.hurry, Event{Kind: EventTrouble, Err: err})
 		select {
 		case <-w.stopping.Done():
 		case <-time.After(afterTrouble):
@@ -319,35 +319,4 @@ func (w *Worker) Stats() WorkerStats {
 	s := w.stats
 	s.Running = len(w.attempts)
 	return s
-}
-
-// tell counts an event, and tells the observer.
-func (w *Worker) tell(e Event) {
-	e.Queue = w.queue.name
-	w.mu.Lock()
-	switch e.Kind {
-	case EventStarted:
-		w.stats.Started++
-	case EventSucceeded:
-		w.stats.Succeeded++
-	case EventRetried:
-		w.stats.Retried++
-	case EventEnded:
-		w.stats.Ended++
-		if e.State == StateDead {
-			w.stats.Dead++
-		} else {
-			w.stats.Failed++
-		}
-	case EventHandedBack:
-		w.stats.HandedBack++
-	case EventDropped:
-		w.stats.Dropped++
-	case EventTrouble:
-		w.stats.Trouble++
-	}
-	w.mu.Unlock()
-	if w.o.Observe != nil {
-		w.o.Observe(e)
-	}
 }

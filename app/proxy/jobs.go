@@ -317,7 +317,7 @@ func (j *jobService) activate(s Settings, routes map[string]*routeJobs) error {
 		}
 		retired := old.workers()
 		if concurrency > 0 {
-			workers, err := d.route.Work(jobs.WorkerOptions{Concurrency: concurrency, Observe: j.observe})
+			workers, err := d.route.Work(jobs.WorkerOptions{Concurrency: concurrency, Observer: jobsLog{j: j}})
 			if err != nil {
 				errs = append(errs, fmt.Errorf("jobs: route %s: %w", name, err))
 				d.setWorkers(retired, -1) // the next reload tries again
@@ -393,14 +393,25 @@ func (j *jobService) jobsStore() *jobs.Store {
 	return j.backend.Load().store
 }
 
-// observe has the log tell what clients cannot see, a few of each second.
-func (j *jobService) observe(e jobs.Event) {
-	if (e.Kind == jobs.EventTrouble || e.Kind == jobs.EventEnded) && j.logLimit.Allow() {
+// jobsLog logs what clients cannot see, a few lines a second.
+type jobsLog struct {
+	jobs.NopObserver
+	j *jobService
+}
+
+// AttemptEnd is of jobs.Observer.
+func (l jobsLog) AttemptEnd(ctx context.Context, a jobs.AttemptInfo, end jobs.AttemptEnd) {
+	l.Event(ctx, jobs.Event{Kind: end.Kind, Queue: a.Queue, ID: a.ID, Attempt: a.Attempt, Err: end.Err})
+}
+
+// Event is of jobs.Observer.
+func (l jobsLog) Event(ctx context.Context, e jobs.Event) {
+	if (e.Kind == jobs.EventTrouble || e.Kind == jobs.EventEnded) && l.j.logLimit.Allow() {
 		text := "a job has failed"
 		if e.Kind == jobs.EventTrouble {
 			text = "a worker cannot reach the jobs"
 		}
-		j.p.logger.Log(context.Background(), slog.LevelWarn, text, "queue", e.Queue, "job", e.ID, "attempt", e.Attempt, "error", e.Err)
+		l.j.p.logger.Log(ctx, slog.LevelWarn, text, "queue", e.Queue, "job", e.ID, "attempt", e.Attempt, "error", e.Err)
 	}
 }
 

@@ -139,11 +139,11 @@ func TestJ19ANewerInputIsHandedBack(t *testing.T) {
 	old, next := r.queue(jobs.QueueOptions{Version: 1}), r.queueOn(r.open(jobs.StoreOptions{}), jobs.QueueOptions{Version: 2})
 	var oldLog, nextLog contractLog
 	handed := make(chan string, 1000)
-	r.work(old, jobs.WorkerOptions{Observe: func(e jobs.Event) {
+	r.work(old, jobs.WorkerOptions{Observer: onEvent{event: func(e jobs.Event) {
 		if e.Kind == jobs.EventHandedBack {
 			handed <- e.ID
 		}
-	}}, oldLog.echo)
+	}}}, oldLog.echo)
 	h := r.submit(next, "new", jobs.SubmitOptions{})
 	select {
 	case id := <-handed:

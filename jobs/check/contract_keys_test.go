@@ -259,12 +259,8 @@ func TestJ5ARunningJobIsToldAndItsResultNotKept(t *testing.T) {
 	q := r.queue(jobs.QueueOptions{Lease: time.Hour}) // not told by its heartbeat
 	canceler := r.queueOn(r.open(jobs.StoreOptions{}), jobs.QueueOptions{})
 	begun, cause := make(chan bool, 1), make(chan error, 1)
-	dropped := make(chan jobs.Event, 10)
-	r.work(q, jobs.WorkerOptions{Observe: func(e jobs.Event) {
-		if e.Kind != jobs.EventStarted {
-			dropped <- e
-		}
-	}}, func(ctx context.Context, j *stringJob) (string, error) {
+	dropped := make(chan attemptEnd, 10)
+	r.work(q, jobs.WorkerOptions{Observer: onEnd{end: func(e attemptEnd) { dropped <- e }}}, func(ctx context.Context, j *stringJob) (string, error) {
 		begun <- true
 		<-ctx.Done()
 		cause <- context.Cause(ctx)

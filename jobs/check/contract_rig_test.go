@@ -350,7 +350,7 @@ func (task childTask) run() error {
 		fmt.Println("attempt", j.Attempt, j.Fence)
 		told.Scan()
 		return "of the child", nil
-	}, jobs.WorkerOptions{Concurrency: 1, Observe: func(e jobs.Event) { fmt.Println("event", e.Kind) }})
+	}, jobs.WorkerOptions{Concurrency: 1, Observer: onEnd{end: func(e attemptEnd) { fmt.Println("event", e.Kind) }}})
 	if err != nil {
 		return err
 	}

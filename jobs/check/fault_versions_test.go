@@ -77,11 +77,11 @@ func TestFaultNewerInputWaitsForANewerWorker(t *testing.T) {
 	server := natstest.Start(t, natstest.Options{})
 	older, newer := faultProgram(t, server.Connect(), 1), faultProgram(t, server.Connect(), 2)
 	told := make(chan jobs.Event, 100)
-	faultWork(t, older, jobs.WorkerOptions{Concurrency: 1, Observe: func(e jobs.Event) {
+	faultWork(t, older, jobs.WorkerOptions{Concurrency: 1, Observer: onEvent{event: func(e jobs.Event) {
 		if e.Kind == jobs.EventHandedBack {
 			told <- e
 		}
-	}}, faultEcho)
+	}}}, faultEcho)
 	waiting := faultSubmit(t, newer, "a", jobs.SubmitOptions{})
 	if e := <-told; e.ID != waiting.ID() || e.Err == nil || !strings.Contains(e.Err.Error(), "version 2") {
 		t.Errorf("event = %+v; want one that says that job %s has version 2", e, waiting.ID())

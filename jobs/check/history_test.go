@@ -100,6 +100,8 @@ func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
 
 // histories are played one beside another on one queue. The workers are of all.
 type histories struct {
+	jobs.NopObserver
+
 	r      *contractRig
 	queues []*stringQueue // of different connections
 	stores []*jobs.Store
@@ -120,7 +122,7 @@ func newHistories(r *contractRig, workers int, lease time.Duration) *histories {
 	}
 	for i := range workers {
 		store := r.open(jobs.StoreOptions{Timeout: opTimeout})
-		r.work(r.queueOn(store, o), jobs.WorkerOptions{Name: fmt.Sprint("w", i), Observe: w.observe}, w.handle)
+		r.work(r.queueOn(store, o), jobs.WorkerOptions{Name: fmt.Sprint("w", i), Observer: w}, w.handle)
 	}
 	return w
 }
@@ -210,9 +212,8 @@ func (w *histories) handle(ctx context.Context, j *stringJob) (string, error) {
 	return fmt.Sprint(j.Fence), nil
 }
 
-// observe records what a Worker says of outcomes, which it says once they are kept or
-// refused.
-func (w *histories) observe(e jobs.Event) {
+// AttemptEnd records the outcomes, which a Worker reports once they are kept or refused.
+func (w *histories) AttemptEnd(_ context.Context, i jobs.AttemptInfo, e jobs.AttemptEnd) {
 	out := lifeOut{answer: ok}
 	switch e.Kind {
 	case jobs.EventSucceeded:
@@ -234,8 +235,8 @@ func (w *histories) observe(e jobs.Event) {
 	w.mu.Unlock()
 	for _, h := range all {
 		h.mu.Lock()
-		if a := h.open[e.Fence]; a != nil && a.returned > 0 {
-			delete(h.open, e.Fence)
+		if a := h.open[i.Fence]; a != nil && a.returned > 0 {
+			delete(h.open, i.Fence)
 			if ended := w.now(); out.answer == dropped && ended-a.returned > int64(opTimeout/4) {
 				h.unknownLocked(a) // it was kept, perhaps, and replaced before the second try
 			} else {

@@ -89,15 +89,7 @@ func (w *Workers) Close(ctx context.Context) error {
 func (w *Workers) Stats() jobs.WorkerStats {
 	var sum jobs.WorkerStats
 	for _, one := range w.all {
-		s := one.Stats()
-		sum.Running += s.Running
-		sum.Started += s.Started
-		sum.Succeeded += s.Succeeded
-		sum.Retried += s.Retried
-		sum.Ended += s.Ended
-		sum.HandedBack += s.HandedBack
-		sum.Dropped += s.Dropped
-		sum.Trouble += s.Trouble
+		sum = sum.With(one.Stats())
 	}
 	return sum
 }

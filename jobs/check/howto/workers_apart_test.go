@@ -255,19 +255,12 @@ func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 	next, err := newer(t.Context(), store)
 	must(t, err)
 
-	handedBack := make(chan string, 16)
-	oldWorker, err := old.Work(resize, jobs.WorkerOptions{Observe: func(e jobs.Event) {
-		if e.Kind == jobs.EventHandedBack {
-			select {
-			case handedBack <- e.ID:
-			default:
-			}
-		}
-	}})
+	back := handedBack{ids: make(chan string, 16)}
+	oldWorker, err := old.Work(resize, jobs.WorkerOptions{Observer: back})
 	must(t, err)
 	of1, err := next.Submit(t.Context(), Picture{"https://a.example/1.png", 320}, jobs.SubmitOptions{})
 	must(t, err)
-	if id := <-handedBack; id != of1.ID() {
+	if id := <-back.ids; id != of1.ID() {
 		t.Errorf("handed back %s; want %s", id, of1.ID())
 	}
 	must(t, oldWorker.Close(t.Context()))
@@ -282,6 +275,21 @@ func TestHowtoTwoVersionsSideBySide(t *testing.T) {
 		}
 	}
 	must(t, newWorker.Close(t.Context()))
+}
+
+// handedBack sends the IDs of jobs that were handed back, as many as there is room for.
+type handedBack struct {
+	jobs.NopObserver
+	ids chan string
+}
+
+func (h handedBack) Event(_ context.Context, e jobs.Event) {
+	if e.Kind == jobs.EventHandedBack {
+		select {
+		case h.ids <- e.ID:
+		default:
+		}
+	}
 }
 
 func must(t *testing.T, err error) {

@@ -40,18 +40,7 @@ func runWorker(c config, j *journal, told <-chan command) error {
 		return err
 	}
 	defer end()
-	w, err := q.Work(c.handler(j), jobs.WorkerOptions{Name: j.by, Concurrency: concurrency, Observe: func(e jobs.Event) {
-		note := event{What: said, ID: e.ID, Attempt: e.Attempt, Err: e.Kind.String()}
-		switch {
-		case e.Kind == jobs.EventStarted:
-			return // the handler says so, too
-		case e.Kind == jobs.EventSucceeded:
-			note.What, note.Err = kept, ""
-		case e.Err != nil:
-			note.Err += ": " + e.Err.Error()
-		}
-		j.note(note)
-	}})
+	w, err := q.Work(c.handler(j), jobs.WorkerOptions{Name: j.by, Concurrency: concurrency, Observer: notes{j: j}})
 	if err != nil {
 		return err
 	}
@@ -66,6 +55,27 @@ func runWorker(c config, j *journal, told <-chan command) error {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
+}
+
+// notes writes what a Worker reports into the journal. The handler notes the starts.
+type notes struct {
+	jobs.NopObserver
+	j *journal
+}
+
+func (n notes) AttemptEnd(ctx context.Context, a jobs.AttemptInfo, end jobs.AttemptEnd) {
+	n.Event(ctx, jobs.Event{Kind: end.Kind, ID: a.ID, Attempt: a.Attempt, Err: end.Err})
+}
+
+func (n notes) Event(_ context.Context, e jobs.Event) {
+	note := event{What: said, ID: e.ID, Attempt: e.Attempt, Err: e.Kind.String()}
+	switch {
+	case e.Kind == jobs.EventSucceeded:
+		note.What, note.Err = kept, ""
+	case e.Err != nil:
+		note.Err += ": " + e.Err.Error()
+	}
+	n.j.note(note)
 }
 
 // handler does what the plan says, and notes when each attempt begins and ends.
