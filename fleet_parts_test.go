@@ -346,7 +346,7 @@ func TestFleetMemoryCap(t *testing.T) {
 // engine that is only slow.
 type keeper struct{ *fleettest.Faults }
 
-func (keeper) KeepsPushes() {}
+func (keeper) Abilities() fleet.Abilities { return fleet.Abilities{KeepsPushes: true} }
 
 // T10: an engine that was slow, and not away, is not asked again for all that
 // memory holds; what was pushed meanwhile is heeded.

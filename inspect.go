@@ -32,9 +32,13 @@ type Inspector interface {
 	Limiter() limit.Limiter
 	InvalidateTags(ctx context.Context, tags ...string) error
 	InvalidateAll(ctx context.Context) error
+
+	inspector() // only Guards are, so that later versions can add methods
 }
 
 var _ Inspector = (*Guard[int, int])(nil)
+
+func (g *Guard[K, V]) inspector() {}
 
 // Name returns Options.Name.
 func (g *Guard[K, V]) Name() string { return g.o.Name }

@@ -4,8 +4,6 @@ import (
 	"math/bits"
 	"runtime"
 	"sync/atomic"
-
-	"github.com/weir-go/weir/fleet"
 )
 
 // Stats are counts since New, and a few numbers as they stand now. They are
@@ -103,8 +101,8 @@ func (g *Guard[K, V]) fleetStats() FleetStats {
 	}
 	c, m := &g.count, g.fleet.Stats()
 	open := false
-	if b, ok := g.fleet.o.Tier.(interface{ State() fleet.BreakerState }); ok {
-		open = b.State().Open
+	if state := g.fleet.o.Tier.Abilities().State; state != nil {
+		open = state().Open
 	}
 	return FleetStats{
 		Open:     open,

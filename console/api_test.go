@@ -160,7 +160,9 @@ type purger struct {
 	err    error
 }
 
-func (p *purger) Purge(_ context.Context, unit string, tags []string, all bool) (bool, error) {
+func (p *purger) Abilities() console.Abilities { return console.Abilities{Purge: p.purge} }
+
+func (p *purger) purge(_ context.Context, unit string, tags []string, all bool) (bool, error) {
 	if unit != "rows" {
 		return false, nil
 	}

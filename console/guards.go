@@ -15,17 +15,16 @@ import (
 
 // guards is a Source of Guards.
 type guards struct {
+	BaseSource
+
 	all    []weir.Inspector // by name
 	limits []limiter        // by name
 	limit  map[string]string
 }
 
-var _ interface {
-	Source
-	Purger
-} = (*guards)(nil)
+var _ Source = (*guards)(nil)
 
-// Guards returns a Source of Guards, which is a Purger too. Their names must be
+// Guards returns a Source of Guards, which can purge. Their names must be
 // there, and differ; otherwise the error names those that do not.
 //
 // The Requests of a Guard are its Stats.Calls, each key of a GetMany one of them,
@@ -188,8 +187,10 @@ func (s *guards) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
 	return g.HotKeys(most), true
 }
 
-// Purge implements Purger.
-func (s *guards) Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
+// Abilities implements Source.
+func (s *guards) Abilities() Abilities { return Abilities{Purge: s.purge} }
+
+func (s *guards) purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
 	g, ok := s.find(unit)
 	switch {
 	case !ok:

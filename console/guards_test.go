@@ -266,7 +266,9 @@ func TestGuardsTier(t *testing.T) {
 // A tripped Tier says that its breaker is open.
 type tripped struct{ fleet.Tier }
 
-func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+func (tripped) Abilities() fleet.Abilities {
+	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
+}
 
 // One Guard that goes alone is told of the Tier, whatever the others say.
 func TestGuardsTierIsOpenIfOneIs(t *testing.T) {

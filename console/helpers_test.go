@@ -22,6 +22,8 @@ import (
 
 // A source is a console.Source that tells what it was told.
 type source struct {
+	console.BaseSource
+
 	mu       sync.Mutex
 	now      console.Snapshot // guarded by mu
 	detail   console.Detail   // guarded by mu

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -8,7 +9,7 @@ import (
 )
 
 // A Source is what a console shows. Its methods are called once a second and by
-// requests, several at a time.
+// requests, several at a time. Implementations embed a [BaseSource].
 type Source interface {
 	// Snapshot returns how everything stands. It must be quick.
 	Snapshot() Snapshot
@@ -17,7 +18,29 @@ type Source interface {
 	Detail(unit string, most int) (Detail, bool)
 	// HotKeys returns a unit's.
 	HotKeys(unit string, most int) (inspect.HotKeys, bool)
+	// Abilities returns what the Source can do besides, always the same.
+	Abilities() Abilities
+
+	// embedded is of [BaseSource].
+	embedded()
 }
+
+// Abilities are what a Source can do beyond telling how everything stands; nil is
+// what it cannot.
+type Abilities struct {
+	// Purge has a unit forget what has one of tags, or everything. It reports false
+	// if there is no such unit.
+	Purge func(ctx context.Context, unit string, tags []string, all bool) (bool, error)
+}
+
+// A BaseSource is what every Source embeds, or a Source that does, so that later
+// versions can add to the interface: it has no Abilities.
+type BaseSource struct{}
+
+// Abilities is of [Source].
+func (BaseSource) Abilities() Abilities { return Abilities{} }
+
+func (BaseSource) embedded() {}
 
 // A Snapshot is how everything stands. Counts are since the start. Of units and
 // of limits a console sends the first MaxUnits.

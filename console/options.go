@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +45,7 @@ type Options struct {
 
 	// Purge, Explain and Jobs answer what the page asks of them, with the paths
 	// /purge, /explain and /jobs…. nil means that there is no such page; with a nil
-	// Purge a Source that is a Purger is asked.
+	// Purge a Source with that ability is asked.
 	Purge, Explain, Jobs http.Handler
 
 	// Interval is how often the Source is asked, and History how far back the
@@ -93,11 +92,4 @@ func (o Options) validate() error {
 		faults = append(faults, errors.New("console: Options.Self is empty; want the ID of this instance in Options.Roster"))
 	}
 	return errors.Join(faults...)
-}
-
-// A Purger is a Source whose units can be told to forget.
-type Purger interface {
-	// Purge forgets what has one of tags, or everything. It reports false if there
-	// is no such unit.
-	Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error)
 }

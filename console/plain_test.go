@@ -25,8 +25,8 @@ type purgingSource struct {
 	err error
 }
 
-func (p purgingSource) Purge(context.Context, string, []string, bool) (bool, error) {
-	return true, p.err
+func (p purgingSource) Abilities() console.Abilities {
+	return console.Abilities{Purge: func(context.Context, string, []string, bool) (bool, error) { return true, p.err }}
 }
 
 // Nothing that the console answers hides anything, and programs read what was told.

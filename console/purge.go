@@ -36,8 +36,8 @@ type purged struct {
 	Error string `json:"error,omitempty"` // where it has not reached everybody
 }
 
-// purge has p forget what is ordered.
-func (c *Console) purge(p Purger) http.HandlerFunc {
+// purge has the Source forget what is ordered.
+func (c *Console) purge(forget func(ctx context.Context, unit string, tags []string, all bool) (bool, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -53,7 +53,7 @@ func (c *Console) purge(p Purger) http.HandlerFunc {
 			return
 		}
 		// Who has sent this and left wants it done all the same.
-		found, err := p.Purge(context.WithoutCancel(r.Context()), o.Unit, o.Tags, o.All)
+		found, err := forget(context.WithoutCancel(r.Context()), o.Unit, o.Tags, o.All)
 		if !found {
 			fail(w, http.StatusNotFound, "there is no unit of that name")
 			return

@@ -17,12 +17,12 @@ func (c *Console) routes() http.Handler {
 	if c.o.Roster != nil {
 		mux.HandleFunc("GET /api/fleet", c.fleet)
 	}
-	purger, can := c.o.Source.(Purger)
+	purge := c.o.Source.Abilities().Purge
 	switch {
 	case c.o.Purge != nil:
 		mux.Handle("/api/purge", others(c.o.Purge))
-	case can:
-		mux.HandleFunc("/api/purge", c.purge(purger))
+	case purge != nil:
+		mux.HandleFunc("/api/purge", c.purge(purge))
 	}
 	if c.o.Explain != nil {
 		mux.Handle("/api/explain", others(c.o.Explain))
@@ -46,14 +46,13 @@ func others(h http.Handler) http.Handler {
 
 // features says which pages there are.
 func (c *Console) features(now Snapshot, login bool) Features {
-	_, purger := c.o.Source.(Purger)
 	f := Features{
 		Login:   login,
 		Keys:    c.o.ShowKeys,
 		Fleet:   c.o.Roster != nil,
 		Jobs:    c.o.Jobs != nil,
 		Explain: c.o.Explain != nil,
-		Purge:   c.o.Purge != nil || purger,
+		Purge:   c.o.Purge != nil || c.o.Source.Abilities().Purge != nil,
 		Routes:  c.o.Purge != nil || c.o.Explain != nil,
 	}
 	for i := range now.Units {

@@ -181,7 +181,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 			t.Errorf("the breaker is closed after %d failures; want it open", fleet.DefaultFailures)
 		}
 
-		none := fleet.WithBreaker(struct{ fleet.Tier }{m}, fleet.BreakerOptions{})
+		none := fleet.WithBreaker(modest{wrapper: wrapper{m}}, fleet.BreakerOptions{})
 		defer none.Close(context.Background())
 		if err := fleet.Announce(t.Context(), none, func() fleet.Instance { return fleet.Instance{ID: "a"} }, 0); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Announce to a Tier without a Roster = %v; want %v", err, errors.ErrUnsupported)

@@ -64,9 +64,9 @@ func orDefault[T int | time.Duration](v, def T) T {
 // A Breaker is a Tier in front of another that bounds how long it can hold its
 // callers, and spares them an engine that does not answer: after some failures
 // in a row it opens, and operations fail at once. While it is open one probe at
-// a time goes to the engine, a Ping if the Tier has such a method, else Tags;
+// a time goes to the engine, a Ping if the Tier has that ability, else Tags;
 // the first that is answered closes it. Watchers are told Lost when it opens and
-// Reset when it closes, or Recovered, see [Recoverer].
+// Reset when it closes, or Recovered, see [Watcher].
 //
 // It may be open from the start: a Watch that finds the engine away opens it, and
 // is made up for before it closes, so that a service starts without its engine.
@@ -74,6 +74,8 @@ func orDefault[T int | time.Duration](v, def T) T {
 // It is safe for concurrent use. Neither a goroutine nor a timer is left while
 // it is closed and nothing is asked. What a caller gives up is no failure.
 type Breaker struct {
+	BaseTier
+
 	inner Tier
 	o     BreakerOptions
 
@@ -248,7 +250,7 @@ func (b *Breaker) closeOrNext() *breakerWatch {
 	}
 	b.open, b.failures = false, 0
 	b.epoch++
-	_, keeps := b.inner.(PushKeeper)
+	keeps := b.inner.Abilities().KeepsPushes
 	for _, w := range b.watches {
 		if keeps && !w.late {
 			w.out.add(event{kind: recovered})
@@ -275,8 +277,8 @@ func (b *Breaker) ping() error {
 	b.state.Probes++
 	b.mu.Unlock()
 	_, err := within(context.Background(), b.o.Deadline, func(ctx context.Context) (struct{}, error) {
-		if p, ok := b.inner.(interface{ Ping(context.Context) error }); ok {
-			return struct{}{}, p.Ping(ctx)
+		if ping := b.inner.Abilities().Ping; ping != nil {
+			return struct{}{}, ping(ctx)
 		}
 		_, err := b.inner.Tags(ctx, "", []string{""})
 		return struct{}{}, err

@@ -143,10 +143,23 @@ func (b *Breaker) ExpireTags(ctx context.Context, namespace string, tags []strin
 	}, nil)
 }
 
+// Abilities is of [Tier]: those of the Tier behind, under the deadline and the breaker.
+func (b *Breaker) Abilities() Abilities {
+	a := b.inner.Abilities()
+	a.State = b.State
+	if a.Meter != nil {
+		a.Meter = b
+	}
+	if a.Roster != nil {
+		a.Roster = b
+	}
+	return a
+}
+
 // Take is of [Meter].
 func (b *Breaker) Take(ctx context.Context, k Key, r Rate, n int) (Taken, error) {
-	m, ok := b.inner.(Meter)
-	if !ok {
+	m := b.inner.Abilities().Meter
+	if m == nil {
 		return Taken{}, errNotMeter
 	}
 	return run(ctx, b, "take", func(ctx context.Context) (Taken, error) {
@@ -179,8 +192,8 @@ func (b *Breaker) Instances(ctx context.Context) ([]Instance, error) {
 }
 
 func ofRoster[T any](ctx context.Context, b *Breaker, op string, call func(context.Context, Roster) (T, error)) (T, error) {
-	r, ok := b.inner.(Roster)
-	if !ok {
+	r := b.inner.Abilities().Roster
+	if r == nil {
 		var none T
 		return none, errNoRoster
 	}

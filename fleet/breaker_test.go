@@ -32,6 +32,7 @@ func (h *heard) Released(name string)           { h.add("released %s", name) }
 func (h *heard) Expired(tag string, seq uint64) { h.add("expired %s", tag) }
 func (h *heard) Tagged(tag string, seq uint64)  { h.add("tagged %s", tag) }
 func (h *heard) Lost()                          { h.add("lost") }
+func (h *heard) Recovered()                     { h.add("recovered") }
 func (h *heard) Reset()                         { h.add("reset") }
 
 // want fails unless exactly these calls were made since the last time.
@@ -491,13 +492,13 @@ func TestBreakerCloseEndsTheProbe(t *testing.T) {
 	})
 }
 
-type panics struct{ fleet.Tier }
+type panics struct{ modest }
 
 func (panics) Acquire(context.Context, fleet.Key, fleet.Ask) (fleet.Answer, error) { panic("oh") }
 
 func TestBreakerPanicIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := fleet.WithBreaker(panics{fleet.NewMemory(fleet.MemoryOptions{})}, fleet.BreakerOptions{})
+		b := fleet.WithBreaker(panics{modest{wrapper: wrapper{fleet.NewMemory(fleet.MemoryOptions{})}}}, fleet.BreakerOptions{})
 		defer b.Close(context.Background())
 		fails(t, b, 0)
 		if _, err := b.Take(t.Context(), testKey, fleet.Rate{Permits: 1, Per: time.Second, Burst: 1}, 1); !errors.Is(err, errors.ErrUnsupported) {

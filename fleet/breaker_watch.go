@@ -38,8 +38,9 @@ func (f forward) Tagged(tag string, seq uint64) {
 func (f forward) Expired(tag string, seq uint64) {
 	f.out.add(event{kind: expired, name: tag, number: seq})
 }
-func (f forward) Lost()  { f.out.add(event{kind: lost}) }
-func (f forward) Reset() { f.out.add(event{kind: reset}) }
+func (f forward) Lost()      { f.out.add(event{kind: lost}) }
+func (f forward) Recovered() { f.out.add(event{kind: recovered}) }
+func (f forward) Reset()     { f.out.add(event{kind: reset}) }
 
 // Watch is of [Tier]. If the engine is away it succeeds nevertheless: the breaker
 // opens, if it was not, and w is told Reset when the engine is there.

@@ -49,6 +49,8 @@ type MemoryOptions struct {
 // Guards of one process that share their loads. It loses everything with the
 // process. It owns a goroutine only while there is something to tell a Watcher.
 type Memory struct {
+	BaseTier
+
 	maxKeys int
 	clock   func() time.Time
 	start   time.Time // the zero of instants, see setBack
@@ -340,6 +342,9 @@ func (m *Memory) Len() int {
 	defer m.mu.Unlock()
 	return m.used.Len()
 }
+
+// Abilities is of [Tier].
+func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Roster: m} }
 
 // Close ends the Memory: what is asked from then on fails with an error that
 // matches ErrUnavailable, Watchers are told nothing more, and nothing is kept. It

@@ -45,11 +45,7 @@ func (e event) tell(w Watcher) {
 	case reset:
 		w.Reset()
 	case recovered:
-		if r, ok := w.(Recoverer); ok {
-			r.Recovered()
-			return
-		}
-		w.Reset()
+		w.Recovered()
 	}
 }
 

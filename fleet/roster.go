@@ -24,8 +24,8 @@ type Instance struct {
 	Counts map[string]uint64 `json:"counts,omitempty"`
 }
 
-// A Roster is a Tier that also knows the instances of its fleet: of all
-// namespaces together.
+// A Roster knows the instances of a fleet, of all namespaces together: see
+// [Abilities].
 type Roster interface {
 	// Announce makes i known for the time ttl, in place of what it announced
 	// before. Its Seen is set by the engine. An Instance has an ID, and takes at

@@ -16,7 +16,7 @@ import (
 // or may not have happened. All instants are the engine's own clock: only
 // durations travel, so that a wrong clock of an instance has no effect. A Tier
 // is safe for concurrent use, and keeps neither keys nor bytes that it was
-// given.
+// given. Implementations embed a [BaseTier].
 type Tier interface {
 	// Acquire asks for the value of k, or for the right to load it.
 	Acquire(ctx context.Context, k Key, a Ask) (Answer, error)
@@ -57,6 +57,12 @@ type Tier interface {
 	// then. No call is made after stop has returned, so stop must not be called
 	// from one.
 	Watch(namespace string, w Watcher) (stop func(), err error)
+
+	// Abilities returns what the Tier can do besides, always the same.
+	Abilities() Abilities
+
+	// embedded is of [BaseTier].
+	embedded()
 }
 
 // A Key names a value: a namespace (a Guard's, or a gateway's), and the name of
@@ -225,23 +231,16 @@ type Watcher interface {
 	// that nothing is told.
 	Lost()
 
+	// Recovered: the engine answers again, and nothing was missed, as it was slow
+	// and not away (Abilities.KeepsPushes). To doubt all that memory holds would have
+	// all of it asked for again, from an engine that was too slow a moment ago.
+	Recovered()
+
 	// Reset: what happened before may not have been told.
 	Reset()
 }
 
-// A Recoverer is a Watcher that can tell an engine which was slow from one that
-// was away. In place of Reset it is told Recovered where a [Breaker] closes and
-// nothing was missed, as the Tier behind is a [PushKeeper]: to doubt all that
-// memory holds would have all of it asked for again, from an engine that was too
-// slow a moment ago.
-type Recoverer interface{ Recovered() }
-
-// A PushKeeper is a Tier that looks after its pushes apart from its operations,
-// and tells Lost and Reset itself when some may have been missed.
-type PushKeeper interface{ KeepsPushes() }
-
-// A Meter counts permits for the whole fleet. Tiers implement it where they
-// can.
+// A Meter counts permits for the whole fleet: see [Abilities].
 type Meter interface {
 	// Take takes up to n permits of k by the generic cell rate algorithm (ITU-T
 	// I.371), and not one more than the rate and burst allow on the engine's

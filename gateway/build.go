@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/gateway/internal/forward"
 	"github.com/weir-go/weir/gateway/internal/upstream"
 	"github.com/weir-go/weir/limit"
@@ -116,9 +115,9 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		if name, ok := strings.CutPrefix(r.RateBy, "header:"); ok {
 			rate.Key = weirhttp.ByHeader(name, rate.Key)
 		}
-		if m, ok := o.Fleet.Tier.(fleet.Meter); ok {
+		if t := o.Fleet.Tier; t != nil && t.Abilities().Meter != nil {
 			rate.Fleet = weirhttp.ClientLimiterFleet{
-				Meter: m, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,
+				Meter: t.Abilities().Meter, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,
 			}
 		}
 		clients, err := weirhttp.NewClientLimiter(rate)

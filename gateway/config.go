@@ -60,7 +60,7 @@ type Config struct {
 // and Instances.
 type Fleet struct {
 	// Config says what is shared, and for how long. Its Tier is required. If that
-	// is a fleet.Meter too, Route.Rate holds for all gateways together.
+	// counts permits (fleet.Abilities), Route.Rate holds for all gateways together.
 	fleet.Config
 	// MaxObject: see weirhttp.FleetOptions.
 	MaxObject int64

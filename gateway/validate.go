@@ -75,9 +75,9 @@ func (c Config) validateFleet(f *faults) {
 	f.Check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
 	f.Check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
 	f.Check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "how many gateways there are at most")
-	meter, ok := o.Tier.(fleet.Meter)
+	meter := o.Tier.Abilities().Meter
 	for i, r := range c.Routes {
-		if r.Rate == nil || r.NoFleet || !ok {
+		if r.Rate == nil || r.NoFleet || meter == nil {
 			continue
 		}
 		if mode == 0 {

@@ -3,8 +3,6 @@ package weirhttp
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/fleet"
 )
 
 // Stats are what a Handler has done since it was made.
@@ -155,8 +153,8 @@ func (c *fleetClient) stats() *FleetStats {
 		Waits: s.Waits, Pushes: s.Pushes, Resets: s.Resets,
 		Pending: s.Pending, Blocked: s.Blocked, Queued: s.Queued, Replayed: s.Replayed,
 	}
-	if b, ok := c.o.Tier.(interface{ State() fleet.BreakerState }); ok {
-		out.Open = b.State().Open
+	if state := c.o.Tier.Abilities().State; state != nil {
+		out.Open = state().Open
 	}
 	return out
 }

@@ -453,7 +453,9 @@ func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 // A tripped Tier says that its breaker is open.
 type tripped struct{ fleet.Tier }
 
-func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+func (tripped) Abilities() fleet.Abilities {
+	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
+}
 
 // Each limiter is told once, under a name of its own; each Guard in a fleet tells of
 // that.

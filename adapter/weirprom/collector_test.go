@@ -304,7 +304,9 @@ func handler(t *testing.T, o weirhttp.Options) *weirhttp.Handler {
 // A tripped Tier says that its breaker is open.
 type tripped struct{ fleet.Tier }
 
-func (tripped) State() fleet.BreakerState { return fleet.BreakerState{Open: true} }
+func (tripped) Abilities() fleet.Abilities {
+	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
+}
 
 // Each Guard in a fleet tells whether it goes alone; one that is in none tells
 // nothing of a fleet.

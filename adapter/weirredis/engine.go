@@ -23,6 +23,8 @@ const (
 // answer or their connection, whatever the context says, so that a lease which
 // is granted late can be given back.
 type engine struct {
+	fleet.BaseTier
+
 	o    Options
 	hub  *hub
 	sent chan struct{} // has room for maxSent
@@ -37,9 +39,9 @@ type engine struct {
 }
 
 var (
-	_ fleet.Tier       = (*engine)(nil)
-	_ fleet.PushKeeper = (*engine)(nil)
-	_ fleet.Meter      = (*engine)(nil)
+	_ fleet.Tier   = (*engine)(nil)
+	_ fleet.Meter  = (*engine)(nil)
+	_ fleet.Roster = (*engine)(nil)
 )
 
 var (
@@ -249,6 +251,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// KeepsPushes is of [fleet.PushKeeper]: the hub sees to its own connections, by
-// PINGs, and tells Lost and Reset.
-func (e *engine) KeepsPushes() {}
+// Abilities is of fleet.Tier. The hub sees to its own connections, by PINGs, and tells
+// Lost and Reset.
+func (e *engine) Abilities() fleet.Abilities {
+	return fleet.Abilities{Meter: e, Roster: e, Ping: e.Ping, KeepsPushes: true}
+}

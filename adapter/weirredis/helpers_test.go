@@ -43,6 +43,7 @@ func (r *recorder) Released(name string)           { r.told <- fmt.Sprintf("rele
 func (r *recorder) Expired(tag string, seq uint64) { r.told <- fmt.Sprintf("expired %q %d", tag, seq) }
 func (r *recorder) Tagged(tag string, seq uint64)  { r.told <- fmt.Sprintf("tagged %q %d", tag, seq) }
 func (r *recorder) Lost()                          { r.told <- "lost" }
+func (r *recorder) Recovered()                     { r.Reset() }
 func (r *recorder) Reset()                         { r.told <- "reset" }
 
 // patience is how long a test waits for what must come.

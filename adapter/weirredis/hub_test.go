@@ -35,6 +35,7 @@ func (n *notes) Released(name string)           { n.note("released %s", name) }
 func (n *notes) Expired(tag string, seq uint64) { n.note("expired %s %d", tag, seq) }
 func (n *notes) Tagged(tag string, seq uint64)  { n.note("tagged %s %d", tag, seq) }
 func (n *notes) Lost()                          { n.note("lost") }
+func (n *notes) Recovered()                     { n.note("reset") }
 func (n *notes) Reset()                         { n.note("reset") }
 
 func (n *notes) take() []string {

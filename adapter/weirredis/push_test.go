@@ -122,6 +122,7 @@ func (changed) Released(string)                {}
 func (changed) Tagged(string, uint64)          {}
 func (changed) Expired(string, uint64)         {}
 func (changed) Lost()                          {}
+func (changed) Recovered()                     {}
 func (changed) Reset()                         {}
 
 // The tracking connection comes back by itself, is told of, and tells again.

@@ -12,6 +12,8 @@ import (
 // bare is the level without protection, which has no Guard that counts for it:
 // every request is a call.
 type bare struct {
+	console.BaseSource
+
 	unit, kind string
 	load       answerer
 

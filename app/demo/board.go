@@ -19,6 +19,8 @@ const HotKeys = 20
 // of a web console. Levels that are over stay, with their last numbers. A nil
 // Board shows nothing. It is safe for concurrent use.
 type Board struct {
+	console.BaseSource
+
 	bare console.Source // of no units: it tells of the process
 
 	mu    sync.Mutex
@@ -31,10 +33,7 @@ type unit struct {
 	console.Source
 }
 
-var (
-	_ console.Source = (*Board)(nil)
-	_ console.Purger = (*Board)(nil)
-)
+var _ console.Source = (*Board)(nil)
 
 // NewBoard returns an empty Board.
 func NewBoard() *Board {
@@ -116,21 +115,26 @@ func (b *Board) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
 	return s.HotKeys(unit, most)
 }
 
-// Purge implements console.Purger. Only a level that runs can forget.
+// Abilities implements console.Source.
+func (b *Board) Abilities() console.Abilities { return console.Abilities{Purge: b.Purge} }
+
+// Purge has a level forget, which only one that runs can.
 func (b *Board) Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
 	s, ok := b.find(unit)
 	if !ok {
 		return false, nil
 	}
-	p, ok := s.(console.Purger)
-	if !ok {
+	purge := s.Abilities().Purge
+	if purge == nil {
 		return true, fmt.Errorf("%s has nothing to forget: it is over, or keeps nothing", unit)
 	}
-	return p.Purge(ctx, unit, tags, all)
+	return purge(ctx, unit, tags, all)
 }
 
 // A frozen level is one that is over, as it was at its end.
 type frozen struct {
+	console.BaseSource
+
 	units  []console.Unit
 	limits []console.Limit
 	detail console.Detail

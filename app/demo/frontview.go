@@ -13,20 +13,19 @@ import (
 // frontView shows a level's gateway, with its one route, under the level's name:
 // those of other levels have the same names for what they have.
 type frontView struct {
+	console.BaseSource
+
 	unit    string
 	gateway *gateway.Gateway
 	source  *show.Source
 }
 
-var (
-	_ console.Source = frontView{}
-	_ console.Purger = frontView{}
-)
+var _ console.Source = frontView{}
 
 func newFrontView(unit string, f *front) frontView {
 	s := show.New(show.Options{Gateway: f.gateway})
 	s.Configure(f.config)
-	return frontView{unit, f.gateway, s}
+	return frontView{unit: unit, gateway: f.gateway, source: s}
 }
 
 // rename gives a unit the level's name, and that of its limit, if it has one.
@@ -67,8 +66,10 @@ func (v frontView) HotKeys(_ string, most int) (inspect.HotKeys, bool) {
 	return v.source.HotKeys(routeName, most)
 }
 
-// Purge forgets all. The answers have no tags.
-func (v frontView) Purge(ctx context.Context, _ string, _ []string, all bool) (bool, error) {
+// Abilities is of console.Source.
+func (v frontView) Abilities() console.Abilities { return console.Abilities{Purge: v.purge} }
+
+func (v frontView) purge(ctx context.Context, _ string, _ []string, all bool) (bool, error) {
 	if !all {
 		return true, errors.New("the answers of the demo have no tags")
 	}

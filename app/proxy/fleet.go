@@ -151,6 +151,13 @@ func (w *watcher) Reset() {
 	}
 }
 
+// Recovered is of fleet.Watcher.
+func (w *watcher) Recovered() {
+	if w.turn(false) {
+		w.p.logger.Info("back in the fleet", "redis", w.where)
+	}
+}
+
 // turn notes whether the fleet is lost, and reports whether that is news.
 func (w *watcher) turn(lost bool) bool {
 	w.mu.Lock()

@@ -17,12 +17,8 @@ import (
 func (s *suite) rosters(n int) []fleet.Roster {
 	var all []fleet.Roster
 	for range n {
-		r, ok := s.f.Instance().(fleet.Roster)
-		if ok {
-			_, err := r.Instances(context.Background())
-			ok = !errors.Is(err, errors.ErrUnsupported)
-		}
-		if !ok {
+		r := s.f.Instance().Abilities().Roster
+		if r == nil {
 			s.Log("not run: the engine knows no instances")
 			return nil
 		}

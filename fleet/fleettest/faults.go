@@ -15,6 +15,8 @@ import (
 // [fleet.WithBreaker] in front. The methods that make faults may be called at any
 // time.
 type Faults struct {
+	fleet.BaseTier
+
 	mu       sync.Mutex
 	inner    fleet.Tier       // guarded by mu
 	hung     chan struct{}    // guarded by mu: closed at Unhang; nil if not hung
@@ -225,14 +227,30 @@ func (f *Faults) ExpireTags(ctx context.Context, namespace string, tags []string
 	return t.ExpireTags(ctx, namespace, tags, keep)
 }
 
+// Abilities is of [fleet.Tier]: a Ping, and the Meter and Roster of the Tier behind,
+// with the faults. It keeps no pushes, as a fault may swallow them.
+func (f *Faults) Abilities() fleet.Abilities {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	own := fleet.Abilities{Ping: f.Ping}
+	a := f.inner.Abilities()
+	if a.Meter != nil {
+		own.Meter = f
+	}
+	if a.Roster != nil {
+		own.Roster = f
+	}
+	return own
+}
+
 // Take is of [fleet.Meter].
 func (f *Faults) Take(ctx context.Context, k fleet.Key, r fleet.Rate, n int) (fleet.Taken, error) {
 	t, err := f.pass(ctx, "take")
 	if err != nil {
 		return fleet.Taken{}, err
 	}
-	m, ok := t.(fleet.Meter)
-	if !ok {
+	m := t.Abilities().Meter
+	if m == nil {
 		return fleet.Taken{}, errors.ErrUnsupported
 	}
 	return m.Take(ctx, k, r, n)
@@ -244,11 +262,10 @@ func (f *Faults) roster(ctx context.Context, op string) (fleet.Roster, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, ok := t.(fleet.Roster)
-	if !ok {
-		return nil, errors.ErrUnsupported
+	if r := t.Abilities().Roster; r != nil {
+		return r, nil
 	}
-	return r, nil
+	return nil, errors.ErrUnsupported
 }
 
 // Announce is of [fleet.Roster].
@@ -341,5 +358,6 @@ func (w *faultyWatcher) Tagged(tag string, seq uint64) {
 func (w *faultyWatcher) Expired(tag string, seq uint64) {
 	w.pass(func(to fleet.Watcher) { to.Expired(tag, seq) })
 }
-func (w *faultyWatcher) Lost()  { w.pass(fleet.Watcher.Lost) }
-func (w *faultyWatcher) Reset() { w.pass(fleet.Watcher.Reset) }
+func (w *faultyWatcher) Lost()      { w.pass(fleet.Watcher.Lost) }
+func (w *faultyWatcher) Recovered() { w.pass(fleet.Watcher.Recovered) }
+func (w *faultyWatcher) Reset()     { w.pass(fleet.Watcher.Reset) }

@@ -153,6 +153,7 @@ func (e *ear) Released(name string)           { e.note("%s", released(name)) }
 func (e *ear) Tagged(tag string, seq uint64)  { e.note("%s", tagged(tag, seq)) }
 func (e *ear) Expired(tag string, seq uint64) { e.note("%s", expired(tag, seq)) }
 func (e *ear) Lost()                          { e.note("lost") }
+func (e *ear) Recovered()                     { e.note("recovered") }
 func (e *ear) Reset()                         { e.note("reset") }
 
 // has reports whether it was told all of these, in this order, maybe with others

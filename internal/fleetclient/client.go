@@ -116,7 +116,7 @@ func New(o Options) (*Client, error) {
 		o.MaxPending = DefaultMaxPending
 	}
 	given := o.Tier
-	o.Tier = survivor{given}
+	o.Tier = survivor{tier: given}
 	c := &Client{o: o, given: given, subs: make(map[string][]*Subscription), own: make(map[change]bool)}
 	var err error
 	c.stop, err = o.Tier.Watch(o.Namespace, (*watcher)(c))
@@ -261,10 +261,7 @@ func (c *Client) counted(err error) error {
 // watcher is the Client as the Tier sees it.
 type watcher Client
 
-var (
-	_ fleet.Watcher   = (*watcher)(nil)
-	_ fleet.Recoverer = (*watcher)(nil)
-)
+var _ fleet.Watcher = (*watcher)(nil)
 
 func (w *watcher) Changed(name string, fence uint64, removed bool) {
 	c := (*Client)(w)

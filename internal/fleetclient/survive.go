@@ -16,7 +16,11 @@ import (
 // beside a round trip. The Tier's other calls, such as those of a lease that is
 // extended, are made on goroutines that nobody else looks after, where a panic
 // would end the process.
-type survivor struct{ tier fleet.Tier }
+type survivor struct {
+	fleet.BaseTier // whose Abilities nobody asks for
+
+	tier fleet.Tier
+}
 
 var _ fleet.Tier = survivor{}
 

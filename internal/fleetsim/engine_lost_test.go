@@ -17,6 +17,8 @@ import (
 // A pastEngine is a fleet.Memory that can go back in time, and whose clock can be
 // stepped: it notes what it has done, and does the first of it again.
 type pastEngine struct {
+	fleet.BaseTier
+
 	mu     sync.Mutex
 	now    *fleet.Memory // guarded by mu
 	log    []pastOp      // guarded by mu

@@ -21,6 +21,8 @@ var errSimLost = errors.New("no answer in time")
 // engine's instants, which are the fences, are skewed by up to a quarter of an
 // hour.
 type simLink struct {
+	fleet.BaseTier
+
 	w    *simWorld
 	in   *simInst
 	skew uint64 // µs, added to each fence that the instance is shown

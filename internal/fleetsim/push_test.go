@@ -60,8 +60,9 @@ func (p simPush) Expired(tag string, seq uint64) {
 	p.send("expired", tag, seq, simHeard{}, func(w fleet.Watcher) { w.Expired(tag, seq) })
 }
 
-func (p simPush) Lost()  { panic("the engine tells no Lost") }
-func (p simPush) Reset() { panic("the engine tells no Reset") }
+func (p simPush) Lost()      { panic("the engine tells no Lost") }
+func (p simPush) Recovered() { panic("the engine tells no Recovered") }
+func (p simPush) Reset()     { panic("the engine tells no Reset") }
 
 // send draws what becomes of a push, and brings it.
 func (p simPush) send(op, name string, number uint64, h simHeard, tell func(fleet.Watcher)) {

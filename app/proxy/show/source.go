@@ -44,6 +44,8 @@ type Options struct {
 // A Source tells how a gateway stands. Make one with New. It is safe for
 // concurrent use.
 type Source struct {
+	console.BaseSource
+
 	o       Options
 	entries census
 
