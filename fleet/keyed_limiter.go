@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/wait"
+	"github.com/weir-go/weir/option"
 )
 
 // A KeyedLimiter is a rate limit of the whole fleet for each of many keys, such as the
@@ -44,7 +45,7 @@ func NewKeyedLimiter(m Meter, o KeyedLimiterOptions) (*KeyedLimiter, error) {
 	}
 	o = o.withDefaults()
 	k := &KeyedLimiter{
-		d:         newDispenser(m, o.Terms),
+		d:         newDispenser(m, newLineTerms(o.Terms, 0, 0)),
 		namespace: o.Namespace,
 		seeds:     [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
@@ -55,14 +56,41 @@ func NewKeyedLimiter(m Meter, o KeyedLimiterOptions) (*KeyedLimiter, error) {
 	k.shards = make([]keyShard, n)
 	for i := range k.shards {
 		s := &k.shards[i]
-		s.places = o.Keys / n
-		if i < o.Keys%n {
-			s.places++
-		}
 		s.index = make(map[keyHash]*keyLine)
 		s.ring.prev, s.ring.next = &s.ring, &s.ring
 	}
+	k.setKeys(o.Keys)
 	return k, nil
+}
+
+// setKeys has k remember n keys.
+func (k *KeyedLimiter) setKeys(n int) {
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		s.places = n / len(k.shards)
+		if i < n%len(k.shards) {
+			s.places++
+		}
+		s.places = max(1, s.places)
+		s.mu.Unlock()
+	}
+}
+
+// Update replaces what k was made with, except its Name and its Namespace. It is for each key what [Limiter.Update] is. Keys beyond fewer Keys are forgotten as
+// others come.
+func (k *KeyedLimiter) Update(o KeyedLimiterOptions) error {
+	f := option.Faults{Package: "fleet"}
+	f.Check(o.Name == k.d.terms.Load().Name, "KeyedLimiterOptions.Name", o.Name, "the one it was made with")
+	f.Check(o.Namespace == k.namespace, "KeyedLimiterOptions.Namespace", o.Namespace, "the one it was made with")
+	f.Add(o.validate(k.d.meter))
+	if err := f.Err(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	k.d.terms.Store(newLineTerms(o.Terms, 0, 0))
+	k.setKeys(o.Keys)
+	return nil
 }
 
 // Allow takes a permit of key, and does not wait for one; it waits for the
@@ -114,7 +142,7 @@ type keyLine struct {
 // is never held together with a line's.
 type keyShard struct {
 	mu     sync.Mutex
-	places int                  // how many lines there may be
+	places int                  // guarded by mu; how many lines there may be
 	index  map[keyHash]*keyLine // guarded by mu
 	ring   keyLine              // guarded by mu; its next was seen last
 }

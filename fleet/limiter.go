@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir/internal/wait"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/option"
 )
 
 var _ limit.Limiter = (*Limiter)(nil)
@@ -66,8 +67,7 @@ func NewLimiter(m Meter, o LimiterOptions) (*Limiter, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	d := newDispenser(m, o.Terms)
-	d.places, d.maxWait = o.Queue, o.MaxWait
+	d := newDispenser(m, newLineTerms(o.Terms, o.Queue, o.MaxWait))
 	return &Limiter{d: d, line: newLine(d, o.Key)}, nil
 }
 
@@ -100,6 +100,26 @@ func (l *Limiter) Acquire(ctx context.Context) (limit.Permit, error) {
 // where Acquire would queue.
 func (l *Limiter) TryAcquire(ctx context.Context) (limit.Permit, error) {
 	return limit.Permit{}, l.line.take(ctx, false)
+}
+
+// Update replaces what l was made with, except its Name and its Key. o has the defaults
+// and bounds that NewLimiter has. Permits stay out, and callers that wait
+// keep their turn, and the wait that was promised to them. What the engine has counted
+// still counts, and comes back at the new Rate. All instances must be updated: in a
+// window in which their Terms differ, or change, the fleet lets in at most what the
+// highest rate admits in the window and the longest Lease, and the largest Burst.
+func (l *Limiter) Update(o LimiterOptions) error {
+	f := option.Faults{Package: "fleet"}
+	f.Check(o.Name == l.d.terms.Load().Name, "LimiterOptions.Name", o.Name, "the one it was made with")
+	f.Check(o.Key == l.line.key, "LimiterOptions.Key", o.Key, "the one it was made with")
+	f.Add(o.validate(l.d.meter))
+	if err := f.Err(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	l.d.terms.Store(newLineTerms(o.Terms, o.Queue, o.MaxWait))
+	l.line.updated()
+	return nil
 }
 
 // Stats returns a snapshot.

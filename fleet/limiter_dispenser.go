@@ -17,16 +17,10 @@ import (
 // A dispenser is what the lines of one limiter have in common: terms, the
 // engine, whether it answers, and a life.
 type dispenser struct {
-	meter   Meter
-	terms   Terms
-	asked   Rate          // what the engine is asked with: less of a burst, see Limiter
-	horizon time.Duration // for which a batch is to last: half a lease
-	places  int           // for those who wait, on each line
-	maxWait time.Duration
-	each    time.Duration // between two permits of an instance's own share
-	share   int           // its burst
-	random  func() float64
-	epoch   time.Time
+	meter  Meter
+	terms  atomic.Pointer[lineTerms] // Update replaces it
+	random func() float64
+	epoch  time.Time
 
 	health health
 	count  tally
@@ -38,12 +32,31 @@ type dispenser struct {
 	work   sync.WaitGroup
 }
 
-func newDispenser(m Meter, t Terms) *dispenser {
-	d := &dispenser{meter: m, terms: t, asked: t.Rate, horizon: t.Lease / 2, random: rand.Float64, epoch: time.Now()}
-	d.asked.Burst -= t.Rate.ahead(t.Lease)
+// lineTerms are Terms and what follows from them. They are not altered: a line that
+// has seen them change notices by the pointer.
+type lineTerms struct {
+	Terms
+	asked   Rate          // what the engine is asked with: less of a burst, see Limiter
+	horizon time.Duration // for which a batch is to last: half a lease
+	each    time.Duration // between two permits of an instance's own share
+	share   int           // its burst
+	places  int           // for callers that wait, on each line
+	maxWait time.Duration
+}
+
+func newLineTerms(t Terms, places int, maxWait time.Duration) *lineTerms {
 	n := max(1, t.Instances)
-	d.each = t.Rate.time(n)
-	d.share = max(1, t.Rate.Burst/n)
+	l := &lineTerms{
+		Terms: t, asked: t.Rate, horizon: t.Lease / 2,
+		each: t.Rate.time(n), share: max(1, t.Rate.Burst/n), places: places, maxWait: maxWait,
+	}
+	l.asked.Burst -= t.Rate.ahead(t.Lease)
+	return l
+}
+
+func newDispenser(m Meter, t *lineTerms) *dispenser {
+	d := &dispenser{meter: m, random: rand.Float64, epoch: time.Now()}
+	d.terms.Store(t)
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	return d
 }
@@ -72,8 +85,8 @@ func (d *dispenser) shut() {
 
 // ask asks the engine for n permits. What it returns is within bounds, whatever
 // the engine says.
-func (d *dispenser) ask(k Key, n int) (t Taken, err error) {
-	ctx, cancel := context.WithTimeout(d.ctx, d.terms.Lease)
+func (d *dispenser) ask(terms *lineTerms, k Key, n int) (t Taken, err error) {
+	ctx, cancel := context.WithTimeout(d.ctx, terms.Lease)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil { // of somebody's Meter: it must not end the process
@@ -81,7 +94,7 @@ func (d *dispenser) ask(k Key, n int) (t Taken, err error) {
 		}
 	}()
 	d.count.takes.Add(1)
-	t, err = d.meter.Take(ctx, k, d.asked, n)
+	t, err = d.meter.Take(ctx, k, terms.asked, n)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -97,7 +110,7 @@ var errLate = &UnavailableError{Op: "take", Err: errors.New("the answer came aft
 // refusal counts and makes a refusal.
 func (d *dispenser) refusal(r limit.Reason, wait time.Duration) error {
 	d.count.refused[r].Add(1)
-	return &limit.Error{Limiter: d.terms.Name, Reason: r, RetryAfter: max(1, wait)}
+	return &limit.Error{Limiter: d.terms.Load().Name, Reason: r, RetryAfter: max(1, wait)}
 }
 
 // outageRefusal is refusal where nobody is let in.
@@ -106,10 +119,10 @@ func (d *dispenser) outageRefusal(now time.Duration) error {
 	d.count.outageRefused.Add(1)
 	wait, cause := d.health.until(now)
 	if wait <= 0 { // the next caller may ask
-		wait = d.terms.Lease
+		wait = d.terms.Load().Lease
 	}
 	return &OutageError{
-		Refusal: limit.Error{Limiter: d.terms.Name, Reason: limit.RateExceeded, RetryAfter: max(1, wait)},
+		Refusal: limit.Error{Limiter: d.terms.Load().Name, Reason: limit.RateExceeded, RetryAfter: max(1, wait)},
 		Cause:   cause,
 	}
 }

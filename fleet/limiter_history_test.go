@@ -69,6 +69,16 @@ func (h *limiterHistory) join() {
 	h.born++
 }
 
+// update changes what need not be the same on all instances.
+func (h *limiterHistory) update() {
+	o := fleet.LimiterOptions{Terms: h.terms, Key: fleet.Key{Namespace: "limits", Name: "api"}}
+	o.Queue, o.MaxWait = 1+h.rng.IntN(50), time.Duration(1+h.rng.IntN(3000))*time.Millisecond
+	o.Retry, o.MaxBatch = time.Duration(50+h.rng.IntN(500))*time.Millisecond, 1+h.rng.IntN(h.terms.Rate.Burst)
+	if err := h.instances[h.rng.IntN(len(h.instances))].Update(o); err != nil {
+		h.t.Error(err)
+	}
+}
+
 func (h *limiterHistory) quit(i int) {
 	h.instances[i].Close(context.Background())
 	h.ended = append(h.ended, h.instances[i].Stats())
@@ -192,7 +202,9 @@ func (h *limiterHistory) step() {
 		h.steadily()
 	case 5, 6:
 		h.squeeze()
-	case 7, 8:
+	case 7:
+		h.update()
+	case 8:
 		time.Sleep(time.Duration(h.rng.Int64N(int64(time.Millisecond) << h.rng.IntN(12))))
 	default:
 		h.send()

@@ -15,6 +15,7 @@ type line struct {
 	key Key
 
 	mu     sync.Mutex
+	terms  *lineTerms    // guarded by mu; see termsLocked
 	stock  int           // guarded by mu, as all below; permits that are leased
 	until  time.Duration // when their lease ends
 	barred time.Duration // the engine need not be asked before
@@ -27,6 +28,27 @@ type line struct {
 
 func newLine(d *dispenser, k Key) *line { return &line{d: d, key: k} }
 
+// termsLocked returns the terms that hold now. When they have changed, the engine may
+// have permits again before it said it would. l.mu must be held.
+func (l *line) termsLocked() *lineTerms {
+	t := l.d.terms.Load()
+	if l.terms != t {
+		l.terms, l.barred = t, 0
+	}
+	return t
+}
+
+// updated has those who wait asked for under the terms that hold now.
+func (l *line) updated() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.termsLocked()
+	if l.q.n > 0 && !l.asking {
+		l.disarmLocked()
+		l.armLocked(0)
+	}
+}
+
 // take takes a permit. The common case is one lock, and no allocation.
 func (l *line) take(ctx context.Context, patient bool) error {
 	if ctx.Err() != nil {
@@ -37,7 +59,7 @@ func (l *line) take(ctx context.Context, patient bool) error {
 	}
 	l.mu.Lock()
 	now := l.d.now()
-	l.demand.note(now, l.d.horizon)
+	l.demand.note(now, l.termsLocked().horizon)
 	if l.stock > 0 && now < l.until && l.q.n == 0 {
 		l.stock--
 		l.mu.Unlock()
@@ -62,13 +84,14 @@ func (l *line) takeSlow(ctx context.Context, patient bool) error {
 	}
 	l.mu.Lock()
 	now := l.d.now()
-	w.latest, w.longest = later(now, left), later(now, l.d.maxWait)
+	terms := l.termsLocked()
+	w.latest, w.longest, w.places = later(now, left), later(now, terms.maxWait), terms.places
 	queued, err := l.joinLocked(now, w)
 	l.mu.Unlock()
 	if queued == nil {
 		return err
 	}
-	return l.await(ctx, queued)
+	return l.await(ctx, queued, terms.maxWait)
 }
 
 // later returns the instant d after now, forever if there is none.
@@ -89,14 +112,14 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 		l.stock--
 		l.d.count.admitted.Add(1)
 		return nil, nil
-	case l.d.health.down() && (l.asking || !l.d.health.try(now, l.d.terms.Retry)):
+	case l.d.health.down() && (l.asking || !l.d.health.try(now, l.terms.Retry)):
 		wait, err, settled := l.outageLocked(now)
 		if settled {
 			return nil, err
 		}
 		return l.queueLocked(now, wait, w)
 	case !l.d.health.down() && now < l.barred:
-		return l.queueLocked(now, l.barred-now+l.d.terms.Rate.time(l.q.patient), w)
+		return l.queueLocked(now, l.barred-now+l.terms.Rate.time(l.q.patient), w)
 	}
 	// The answer to the question that is in progress, or to a new one, is for
 	// this caller too.
@@ -111,7 +134,7 @@ func (l *line) joinLocked(now time.Duration, w waiter) (queued *waiter, err erro
 // earliest, or refuses it. l.mu must be held.
 func (l *line) queueLocked(now, wait time.Duration, w waiter) (queued *waiter, err error) {
 	reason := w.late(now + wait)
-	if w.patient && l.q.patient >= l.d.places {
+	if w.patient && l.q.patient >= w.places {
 		reason = limit.RateExceeded
 	}
 	if reason == 0 {
@@ -128,16 +151,16 @@ func (l *line) queueLocked(now, wait time.Duration, w waiter) (queued *waiter, e
 // outageLocked deals with one caller as OnFailure says. It is not settled if it
 // may wait for a permit of the instance's own share. l.mu must be held.
 func (l *line) outageLocked(now time.Duration) (wait time.Duration, err error, settled bool) {
-	d := l.d
-	switch d.terms.OnFailure {
+	d, terms := l.d, l.terms
+	switch terms.OnFailure {
 	case FailClosed:
 		return 0, d.outageRefusal(now), true
 	case FailLocalShare:
 		if l.q.patient > 0 {
-			return l.share.next(now, d.each) + time.Duration(l.q.patient)*d.each, nil, false
+			return l.share.next(now, terms.each) + time.Duration(l.q.patient)*terms.each, nil, false
 		}
 		n, _ := d.health.outage()
-		if wait, ok := l.share.take(n, now, d.each, d.share); !ok {
+		if wait, ok := l.share.take(n, now, terms.each, terms.share); !ok {
 			return wait, nil, false
 		}
 	}
@@ -147,10 +170,10 @@ func (l *line) outageLocked(now time.Duration) (wait time.Duration, err error, s
 }
 
 // await is take in the queue.
-func (l *line) await(ctx context.Context, w *waiter) error {
+func (l *line) await(ctx context.Context, w *waiter, longest time.Duration) error {
 	var late <-chan time.Time
-	if w.patient && l.d.maxWait < forever {
-		t := time.NewTimer(l.d.maxWait)
+	if w.patient && longest < forever {
+		t := time.NewTimer(longest)
 		defer t.Stop()
 		late = t.C
 	}

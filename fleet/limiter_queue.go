@@ -15,6 +15,7 @@ type waiter struct {
 	reason  limit.Reason  // of its refusal, if it is not patient
 	latest  time.Duration // a permit then is of no use, if it is; its deadline
 	longest time.Duration // a permit after that comes too late, if it is; its MaxWait
+	places  int           // how many may wait, if it is; the Queue when it came
 
 	settled    bool
 	until      time.Duration // of the lease that its permit is of, 0 if it is of none

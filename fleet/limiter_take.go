@@ -21,28 +21,29 @@ func (l *line) askLocked(now time.Duration) {
 		l.settleAllLocked(ErrLimiterClosed)
 		return
 	}
-	n := max(1, l.q.n, l.demand.last(now, l.d.horizon))
-	n = min(n, l.d.terms.MaxBatch)
+	terms := l.termsLocked()
+	n := max(1, l.q.n, l.demand.last(now, terms.horizon))
+	n = min(n, terms.MaxBatch)
 	// What is left of the lease before has run out, and a permit of it that
 	// comes back is too late.
 	l.stock, l.until = 0, 0
 	l.asking = true
-	go l.ask(n, now)
+	go l.ask(terms, n, now)
 }
 
 // ask is one question. It ends by the lease's deadline, and Close waits for it.
-func (l *line) ask(n int, asked time.Duration) {
+func (l *line) ask(terms *lineTerms, n int, asked time.Duration) {
 	defer l.d.work.Done()
-	t, err := l.d.ask(l.key, n)
+	t, err := l.d.ask(terms, l.key, n)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answeredLocked(n, asked, t, err)
+	l.answeredLocked(terms, n, asked, t, err)
 }
 
-// answeredLocked takes in the answer to a question for n permits. The lease
+// answeredLocked takes in the answer to a question for n permits under terms. The lease
 // began when it was asked: that was before the engine counted, so all that is
 // used within the lease is used within a lease of the count. l.mu must be held.
-func (l *line) answeredLocked(n int, asked time.Duration, t Taken, err error) {
+func (l *line) answeredLocked(terms *lineTerms, n int, asked time.Duration, t Taken, err error) {
 	d := l.d
 	now := d.now()
 	l.asking = false
@@ -50,18 +51,19 @@ func (l *line) answeredLocked(n int, asked time.Duration, t Taken, err error) {
 		l.settleAllLocked(ErrLimiterClosed)
 		return
 	}
-	if err == nil && now >= asked+d.terms.Lease {
+	latest := l.termsLocked()
+	if err == nil && now >= asked+terms.Lease {
 		err = errLate
 	}
 	if err != nil {
 		d.count.failed.Add(1)
-		d.health.failed(now, d.terms.Retry, err)
+		d.health.failed(now, latest.Retry, err)
 		l.failLocked(now)
 		return
 	}
 	d.health.answered()
-	l.stock, l.until = t.Permits, asked+d.terms.Lease
-	if t.Permits < n {
+	l.stock, l.until = t.Permits, asked+terms.Lease
+	if t.Permits < n && latest == terms { // else it said so about another rate
 		l.barred = now + max(t.RetryAfter, l.paceLocked(now))
 	}
 	l.serveLocked(now)
@@ -72,7 +74,7 @@ func (l *line) answeredLocked(n int, asked time.Duration, t Taken, err error) {
 // turn, all as often, would find the same one with nothing left each time. l.mu
 // must be held.
 func (l *line) paceLocked(now time.Duration) time.Duration {
-	h := l.d.horizon
+	h := l.terms.horizon
 	pace := max(h/16, min(h, h*paceCallers/time.Duration(max(1, l.demand.last(now, h)))))
 	return max(1, time.Duration((0.5+l.d.random())*float64(pace)))
 }
@@ -103,9 +105,9 @@ func (l *line) refuseLateLocked(now time.Duration) {
 	kept := 0
 	for w := l.q.head; w != nil; {
 		next := w.next
-		wait := l.barred - now + l.d.terms.Rate.time(kept)
+		wait := l.barred - now + l.terms.Rate.time(kept)
 		reason := w.late(now + wait)
-		if reason == 0 && kept >= l.d.places {
+		if reason == 0 && kept >= w.places {
 			reason = limit.RateExceeded
 		}
 		if reason != 0 {
@@ -120,20 +122,20 @@ func (l *line) refuseLateLocked(now time.Duration) {
 // failLocked deals with those who wait as OnFailure says. l.mu must be held, and
 // no question be in progress.
 func (l *line) failLocked(now time.Duration) {
-	d := l.d
+	d, terms := l.d, l.termsLocked()
 	outage, _ := d.health.outage()
 	var short time.Duration // until the next permit of our own share, if one was missed
 	for w := l.q.head; w != nil; {
 		next := w.next
-		ok := d.terms.OnFailure == FailOpen
-		if d.terms.OnFailure == FailLocalShare {
-			short, ok = l.share.take(outage, now, d.each, d.share)
+		ok := terms.OnFailure == FailOpen
+		if terms.OnFailure == FailLocalShare {
+			short, ok = l.share.take(outage, now, terms.each, terms.share)
 		}
 		switch {
 		case ok:
 			l.letInLocked(0)
 			d.count.outageAdmitted.Add(1)
-		case d.terms.OnFailure == FailClosed:
+		case terms.OnFailure == FailClosed:
 			l.q.resolve(w, d.outageRefusal(now))
 		case !w.patient:
 			d.count.outageRefused.Add(1)
@@ -170,7 +172,7 @@ func (l *line) armLocked(wait time.Duration) {
 		return
 	}
 	if l.d.health.failing.Load() {
-		wait = min(wait, l.d.terms.Retry)
+		wait = min(wait, l.termsLocked().Retry)
 	}
 	l.timer = time.AfterFunc(max(1, wait), l.tick)
 }
@@ -194,7 +196,7 @@ func (l *line) tick() {
 	now := l.d.now()
 	l.disarmLocked()
 	switch down := l.d.health.down(); {
-	case down && !l.d.health.try(now, l.d.terms.Retry):
+	case down && !l.d.health.try(now, l.termsLocked().Retry):
 		l.failLocked(now)
 	case !down && now < l.barred:
 		l.armLocked(l.barred - now)

@@ -9,11 +9,17 @@ import (
 	"time"
 )
 
-// meters are the limits of a Memory: for each key the theoretical arrival time
-// (GCRA's TAT) of the next permit. One in the past says nothing and is dropped.
+// meters are the limits of a Memory. One whose time is in the past says nothing and is
+// dropped.
 type meters struct {
-	at    map[Key]time.Duration
+	of    map[Key]arrival
 	sweep int // the number from which on those that say nothing are dropped
+}
+
+// An arrival is GCRA's theoretical arrival time (TAT) of the next permit.
+type arrival struct {
+	at   time.Duration
+	each time.Duration // between two permits, of the Rate that was asked with last
 }
 
 const minMeterSweep = 64
@@ -43,22 +49,30 @@ func (m *Memory) Take(ctx context.Context, key Key, r Rate, n int) (Taken, error
 	if err != nil {
 		return Taken{}, err
 	}
-	at, ok := m.meters.at[key]
+	was, ok := m.meters.of[key]
 	if !ok && !m.meters.room(now, m.maxKeys) {
 		return Taken{}, &UnavailableError{Op: "take", Err: errTooManyLimits}
 	}
-	t, at := r.take(max(at, now), now, n)
+	each := r.each()
+	if ahead := was.at - now; ahead > 0 && was.each != each { // another rate keeps the permits, not their time
+		permits := float64(ahead) / float64(was.each)
+		was.at = after(now, time.Duration(min(math.Ceil(permits*float64(each)), math.MaxInt64/2)))
+	}
+	t, at := r.take(max(was.at, now), now, n)
 	if !ok {
 		key = Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}
 	}
-	m.meters.at[key] = at
+	m.meters.of[key] = arrival{at, each}
 	return t, nil
 }
+
+// each is the time between two permits.
+func (r Rate) each() time.Duration { return (r.Per-1)/time.Duration(r.Permits) + 1 }
 
 // take gives up to n permits. at is when the next would be due if they came
 // evenly; it may be ahead of now by Burst permits' time.
 func (r Rate) take(at, now time.Duration, n int) (Taken, time.Duration) {
-	each := (r.Per-1)/time.Duration(r.Permits) + 1
+	each := r.each()
 	ahead := time.Duration(math.MaxInt64 / 2)
 	if time.Duration(r.Burst) <= ahead/each {
 		ahead = time.Duration(r.Burst) * each
@@ -74,16 +88,16 @@ func (r Rate) take(at, now time.Duration, n int) (Taken, time.Duration) {
 // room reports whether there is room for one more, after dropping what says
 // nothing.
 func (s *meters) room(now time.Duration, most int) bool {
-	if s.at == nil {
-		s.at, s.sweep = make(map[Key]time.Duration), minMeterSweep
+	if s.of == nil {
+		s.of, s.sweep = make(map[Key]arrival), minMeterSweep
 	}
-	if len(s.at) >= min(s.sweep, most) {
-		for key, at := range s.at {
-			if at <= now {
-				delete(s.at, key)
+	if len(s.of) >= min(s.sweep, most) {
+		for key, one := range s.of {
+			if one.at <= now {
+				delete(s.of, key)
 			}
 		}
-		s.sweep = max(minMeterSweep, 2*len(s.at))
+		s.sweep = max(minMeterSweep, 2*len(s.of))
 	}
-	return len(s.at) < most
+	return len(s.of) < most
 }

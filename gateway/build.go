@@ -81,7 +81,9 @@ func (r Route) options() weirhttp.Options {
 }
 
 // handler makes what answers r, by up.
-func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
+func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
+	g, was := p.g, p.before.named(r.Name)
+	h := &handler{route: r, source: up, rejected: &g.rejected}
 	trusted := trust(c.TrustedProxies)
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
@@ -105,7 +107,13 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Limiter = limit.All(own, up.shared)
+		if h.calls = was.calls; h.calls == nil {
+			h.calls = new(valve)
+			h.calls.set(own)
+		} else {
+			p.limits = append(p.limits, func() { h.calls.set(own) })
+		}
+		o.Limiter = limit.All(h.calls, up.shared)
 	}
 	if r.Rate != nil {
 		rate := *r.Rate
@@ -120,13 +128,19 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 				Meter: t.Abilities().Meter, Namespace: o.Fleet.Namespace, OnFailure: c.Fleet.RateFailure, Instances: c.Fleet.Instances,
 			}
 		}
-		clients, err := weirhttp.NewClientLimiter(rate)
-		if err != nil {
+		var err error
+		if h.clients, err = weirhttp.NewClientLimiter(rate); err != nil {
 			return nil, err
 		}
-		o.ClientLimiter = clients
+		// Those who are counted stay so, unless others are told apart.
+		if same := was.clients; same != nil && was.route.RateBy == r.RateBy && was.route.NoFleet == r.NoFleet && slices.Equal(c.TrustedProxies, p.before.config.TrustedProxies) {
+			p.limits = append(p.limits, func() { _ = same.Update(rate) }) // valid, as it made another
+			h.clients = same
+		}
+		o.ClientLimiter = h.clients
 	}
-	h, err := weirhttp.New(&forward.Forwarder{
+	var err error
+	h.http, err = weirhttp.New(&forward.Forwarder{
 		RoundTrip:      up.pool.RoundTrip,
 		Via:            o.Name,
 		LoopID:         g.loopID,
@@ -143,7 +157,7 @@ func (g *Gateway) handler(c Config, r Route, up *source) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &handler{route: r, source: up, http: h, rejected: &g.rejected}, nil
+	return h, nil
 }
 
 func canonical(h http.Header) http.Header {

@@ -55,6 +55,10 @@ type handler struct {
 	source *source
 	http   *weirhttp.Handler
 
+	// What stays when the route changes; nil without Concurrency, or without a Rate.
+	calls   *valve
+	clients *weirhttp.ClientLimiter
+
 	rejected *atomic.Uint64 // the Gateway's
 }
 

@@ -23,9 +23,10 @@ import (
 // server that is taken out gets no more calls, ends those that it has, and then
 // its connections are closed. A limit that changes counts what runs under it
 // already, unless it was fixed and adapts now or the reverse. TLS is the same if it is the same
-// pointer. A route goes by its name too, and keeps its counters and its clients'
-// rates if it is the same, and so are Name, TrustedProxies, MaxDrain, Clients,
-// Fleet and Observer. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
+// pointer. A route goes by its name too. It keeps its counters if it is the same, and
+// so are Name, TrustedProxies, MaxDrain, Clients, Fleet and Observer. When it changes,
+// its own Concurrency counts what runs already, and its clients have spent what they had
+// spent, unless RateBy, NoFleet or TrustedProxies tell other clients apart. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
 // but for what it says of rates.
 func (g *Gateway) Update(c Config) error {
 	g.mu.Lock()
@@ -61,7 +62,7 @@ type plan struct {
 	before, after *state
 	fresh         []*source // to be retired if nothing comes of it
 	changes       []*upstream.Change
-	gates         []func() // put the gates that have changed in their place
+	limits        []func() // put the limits that have changed in force
 }
 
 // make prepares everything that can fail.
@@ -81,7 +82,7 @@ func (p *plan) make(c Config) error {
 		h := p.kept(c, r, src)
 		if h == nil {
 			var err error
-			if h, err = p.g.handler(c, r, src); err != nil {
+			if h, err = p.handler(c, r, src); err != nil {
 				return fmt.Errorf("gateway: %s (%s): %w", index("Routes", i), r.Name, err)
 			}
 		}
@@ -119,14 +120,14 @@ func (p *plan) source(u Upstream) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.gates = append(p.gates, func() { src.calls.set(gate) })
+		p.limits = append(p.limits, func() { src.calls.set(gate) })
 	}
 	if src.streams.now.Load() == nil || u.Streams != old.Streams {
 		gate, err := u.streamGate()
 		if err != nil {
 			return nil, err
 		}
-		p.gates = append(p.gates, func() { src.streams.set(gate) })
+		p.limits = append(p.limits, func() { src.streams.set(gate) })
 	}
 	return src, nil
 }
@@ -146,6 +147,16 @@ func (p *plan) kept(c Config, r Route, src *source) *handler {
 		}
 	}
 	return nil
+}
+
+// named returns the handler of the route of that name, or an empty one.
+func (s *state) named(name string) *handler {
+	for _, h := range s.handlers {
+		if h.route.Name == name {
+			return h
+		}
+	}
+	return new(handler)
 }
 
 // same compares observers, of which some cannot be compared.
@@ -170,7 +181,7 @@ func (p *plan) drop() {
 // limits of the new configuration, under the handlers of the old; a source that
 // is gone serves them to the end.
 func (p *plan) commit() {
-	for _, put := range p.gates {
+	for _, put := range p.limits {
 		put()
 	}
 	for _, c := range p.changes {

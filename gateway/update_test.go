@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/weirhttp"
@@ -133,6 +134,53 @@ func TestH14_UpdateKeepsTheLimit(t *testing.T) {
 	s.want("/full", 503, "")
 	close(b.release)
 	clients.Wait()
+}
+
+// A route's own cap counts what runs already when it changes, and its clients have
+// spent what they had spent, unless other clients are told apart.
+func TestH13_UpdateKeepsTheLimitsOfARoute(t *testing.T) {
+	two, third := newBarrier(2), newBarrier(1)
+	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/held", "/held2":
+			two.wait(r)
+		case "/held3":
+			third.wait(r)
+		}
+	})
+	c := config(upstreamOf(o))
+	c.Routes[0].Concurrency, c.Routes[0].Queue = 2, -1
+	s := open(t, c)
+	var clients sync.WaitGroup
+	for _, p := range []string{"/held", "/held2"} {
+		clients.Go(func() { s.want(p, 200, "") })
+	}
+	<-two.all
+	c.Routes[0].Concurrency = 3
+	s.update(c)
+	clients.Go(func() { s.want("/held3", 200, "") })
+	<-third.all
+	s.want("/full", 503, "")
+	close(two.release)
+	close(third.release)
+	clients.Wait()
+
+	c.Routes[0].Rate, c.Routes[0].RateBy = &weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour, Burst: 3}, "header:X-User"
+	s.update(c)
+	for range 3 {
+		s.want("/a", 200, "", "X-User", "ann")
+	}
+	c.Routes[0].Rate = &weirhttp.ClientLimiterOptions{Rate: 1, Per: time.Hour, Burst: 4}
+	s.update(c)
+	s.want("/a", 200, "", "X-User", "ann")
+	s.want("/a", 429, "", "X-User", "ann")
+	c.Routes[0].Timeout = 1e9
+	s.update(c)
+	s.want("/a", 429, "", "X-User", "ann")
+	s.want("/a", 200, "", "X-User", "bob")
+	c.Routes[0].RateBy = "header:X-Other"
+	s.update(c)
+	s.want("/a", 200, "", "X-User", "ann")
 }
 
 // A server that is taken out, and an upstream that is, end what they have begun.

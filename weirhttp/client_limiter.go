@@ -1,12 +1,12 @@
 package weirhttp
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/fleet"
@@ -83,15 +83,8 @@ func (o ClientLimiterOptions) validate() error {
 	f.Check(o.Keys >= 0 && o.Keys <= maxKeys, "Keys", o.Keys, "from 0 to 1073741824")
 	f.Check(printable(o.Name), "Name", strconv.Quote(o.Name), "printable ASCII")
 	if f.Err() == nil && o.Fleet.Meter != nil {
-		_, err := o.keyed()
-		for _, err := range unjoined(err) {
-			var e *OptionError
-			if errors.As(err, &e) {
-				f.Check(false, inClientLimiter(e.Field), e.Value, e.Bound)
-			} else if err != nil {
-				f.Check(false, "Fleet", "refused", err.Error())
-			}
-		}
+		_, err := fleet.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions())
+		addKeyed(&f, err)
 	}
 	if f.Err() == nil {
 		// That of the others is known to be sound only here.
@@ -142,8 +135,8 @@ func (o ClientLimiterOptions) withDefaults() ClientLimiterOptions {
 type ClientLimiter struct {
 	key    func(*http.Request) string
 	name   string
-	quoted string // name as a string of RFC 9651
-	policy string // the RateLimit-Policy field
+	quoted string                 // name as a string of RFC 9651
+	policy atomic.Pointer[string] // the RateLimit-Policy field; Update replaces it
 	start  time.Time
 	table  *clientTable                  // nil in a fleet
 	shares *clientTable                  // by address, for clients that table has no place for
@@ -166,7 +159,7 @@ func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 	}
 	if o.Fleet.Meter != nil {
 		var err error
-		if l.shared, err = o.keyed(); err != nil {
+		if l.shared, err = fleet.NewKeyedLimiter(o.Fleet.Meter, o.keyedOptions()); err != nil {
 			return nil, err
 		}
 	} else {
@@ -174,9 +167,40 @@ func NewClientLimiter(o ClientLimiterOptions) (*ClientLimiter, error) {
 		l.shares = newClientTable(max(o.Keys, minShares), newMeter(o))
 		l.client = [2]func(*http.Request) string{ByAddress(o.Client), ByAddress(nil)}
 	}
-	q, w := quota(o.Rate, o.Per)
-	l.policy = fmt.Sprintf("%s;q=%d;w=%d", l.quoted, q, w)
+	l.setPolicy(o)
 	return l, nil
+}
+
+func (l *ClientLimiter) setPolicy(o ClientLimiterOptions) {
+	q, w := quota(o.Rate, o.Per)
+	policy := fmt.Sprintf("%s;q=%d;w=%d", l.quoted, q, w)
+	l.policy.Store(&policy)
+}
+
+// Update changes the Rate, Per, Burst and Keys of l, and OnFailure and Instances of its
+// Fleet, with the defaults and bounds of NewClientLimiter. The rest stays: Name and
+// Fleet.Namespace must be the same, Fleet.Meter must be nil if it was, and Key and Client
+// are not looked at. A client that has spent tokens has spent as many of the new Burst;
+// in a fleet see [fleet.KeyedLimiter.Update].
+func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
+	f := option.Faults{Package: "weirhttp", Prefix: "ClientLimiterOptions."}
+	f.Check(o.withDefaults().Name == l.name, "Name", strconv.Quote(o.Name), "the one it was made with")
+	f.Check((o.Fleet.Meter != nil) == (l.shared != nil), "Fleet.Meter", o.Fleet.Meter, "nil if it was, else not")
+	f.Add(o.validate())
+	if f.Err() == nil && l.shared != nil {
+		addKeyed(&f, l.shared.Update(o.keyedOptions()))
+	}
+	if err := f.Err(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	if l.shared == nil {
+		now := time.Since(l.start)
+		l.table.update(o.Keys, newMeter(o), now)
+		l.shares.update(max(o.Keys, minShares), newMeter(o), now)
+	}
+	l.setPolicy(o)
+	return nil
 }
 
 // Admit lets r in (nil), or returns a *limit.Error with Reason
@@ -204,13 +228,13 @@ func (l *ClientLimiter) Admit(r *http.Request, h http.Header) error {
 	}
 	if l.shared != nil {
 		if h != nil {
-			h.Add("RateLimit-Policy", l.policy)
+			h.Add("RateLimit-Policy", *l.policy.Load())
 		}
 		return l.shared.Allow(r.Context(), key)
 	}
 	left, wait, ok := l.take(r, key)
 	if h != nil {
-		h.Add("RateLimit-Policy", l.policy)
+		h.Add("RateLimit-Policy", *l.policy.Load())
 		h.Add("RateLimit", l.left(left, wait))
 	}
 	if ok {

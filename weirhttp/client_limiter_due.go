@@ -13,7 +13,7 @@ const maxStale = 8
 
 // fullLocked returns the place of a bucket that is full, or 0 if none was found.
 // s.mu must be held.
-func (s *clientShard) fullLocked(now time.Duration, m meter) int32 {
+func (s *clientShard) fullLocked(now time.Duration) int32 {
 	for range maxStale {
 		if len(s.due) == 0 {
 			return 0
@@ -23,7 +23,7 @@ func (s *clientShard) fullLocked(now time.Duration, m meter) int32 {
 		if b.due > now {
 			return 0
 		}
-		due := m.fullAt(b.debt, b.seen)
+		due := s.meter.fullAt(b.debt, b.seen)
 		if due <= now {
 			return i
 		}

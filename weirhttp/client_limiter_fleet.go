@@ -2,16 +2,17 @@ package weirhttp
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/option"
 )
 
-// keyed returns the limit that the instances share. o has its defaults, or is
-// being validated.
-func (o ClientLimiterOptions) keyed() (*fleet.KeyedLimiter, error) {
+// keyedOptions are those of the limit that the instances share.
+func (o ClientLimiterOptions) keyedOptions() fleet.KeyedLimiterOptions {
 	o = o.withDefaults()
-	return fleet.NewKeyedLimiter(o.Fleet.Meter, fleet.KeyedLimiterOptions{
+	return fleet.KeyedLimiterOptions{
 		Terms: fleet.Terms{
 			Name:      o.Name,
 			Rate:      fleet.Rate{Permits: o.Rate, Per: o.Per, Burst: o.Burst},
@@ -19,7 +20,20 @@ func (o ClientLimiterOptions) keyed() (*fleet.KeyedLimiter, error) {
 		},
 		Namespace: cmp.Or(o.Fleet.Namespace, defaultNamespace) + "/client/" + o.Name,
 		Keys:      o.Keys,
-	})
+	}
+}
+
+// addKeyed adds what is wrong with keyedOptions to f, with the names that the
+// options have here.
+func addKeyed(f *option.Faults, err error) {
+	for _, err := range unjoined(err) {
+		var e *OptionError
+		if errors.As(err, &e) {
+			f.Check(false, inClientLimiter(e.Field), e.Value, e.Bound)
+		} else {
+			f.Check(false, "Fleet", "refused", err.Error())
+		}
+	}
 }
 
 // inClientLimiter is what an option of the limit is called here.
@@ -30,7 +44,7 @@ func inClientLimiter(field string) string {
 		return "Rate"
 	case "Rate.Per", "Rate.Burst":
 		return strings.TrimPrefix(field, "Rate.")
-	case "OnFailure", "Instances":
+	case "OnFailure", "Instances", "Namespace":
 		return "Fleet." + field
 	}
 	return field

@@ -3,6 +3,7 @@ package weirhttp
 import (
 	"hash/maphash"
 	"math"
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -44,11 +45,7 @@ func (m meter) time(units int64) time.Duration {
 // written down elapsed ago. It returns the debt now, how many tokens are left,
 // and in what time as many come back; or without any, when the next one comes.
 func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait time.Duration, ok bool) {
-	if elapsed >= m.refill {
-		debt = 0 // the product below might overflow
-	} else if elapsed > 0 {
-		debt = max(0, debt-int64(elapsed)*m.perNano)
-	}
+	debt = m.debtAt(debt, elapsed)
 	if ok = debt+m.token <= m.capacity; ok {
 		debt += m.token
 	}
@@ -56,6 +53,27 @@ func (m meter) take(debt int64, elapsed time.Duration) (now, left int64, wait ti
 		return debt, left, m.time(left * m.token), ok
 	}
 	return debt, 0, m.time(debt + m.token - m.capacity), ok
+}
+
+// debtAt returns what is left of a debt that was written down elapsed ago.
+func (m meter) debtAt(debt int64, elapsed time.Duration) int64 {
+	if elapsed >= m.refill {
+		return 0 // the product below might overflow
+	}
+	return max(0, debt-max(0, int64(elapsed))*m.perNano)
+}
+
+// convert returns the debt of as many tokens as debt is of another meter, rounded up, or
+// all that a bucket holds.
+func (m meter) convert(debt int64, of meter) int64 {
+	hi, lo := bits.Mul64(uint64(debt), uint64(m.token))
+	lo, carry := bits.Add64(lo, uint64(of.token-1), 0)
+	hi += carry
+	if hi >= uint64(of.token) {
+		return m.capacity
+	}
+	q, _ := bits.Div64(hi, lo, uint64(of.token))
+	return int64(min(q, uint64(m.capacity)))
 }
 
 // fullAt returns when a bucket is full whose debt was true at seen.
@@ -69,7 +87,6 @@ func (m meter) fullAt(debt int64, seen time.Duration) time.Duration {
 // A clientTable holds the buckets of a bounded number of keys, in shards that do
 // not share a lock.
 type clientTable struct {
-	meter  meter
 	seeds  [2]maphash.Seed
 	shards []clientShard
 }
@@ -82,8 +99,9 @@ type clientKey [2]uint64
 // in a heap by when they are full.
 type clientShard struct {
 	mu      sync.Mutex
+	meter   meter               // guarded by mu, as all below; the same in all shards but while they are updated
 	places  int                 // how many buckets there may be
-	index   map[clientKey]int32 // guarded by mu, as all below; places in buckets
+	index   map[clientKey]int32 // places in buckets
 	buckets []clientBucket      // the first is the head of the ring
 	free    int32               // first of the unused, linked by next; 0 means none
 	due     []int32             // places in buckets, a heap by their due
@@ -102,7 +120,7 @@ type clientBucket struct {
 
 // newClientTable returns a table for n keys.
 func newClientTable(n int, m meter) *clientTable {
-	t := &clientTable{meter: m, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	t := &clientTable{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	shards := 1
 	for shards < 64 && n/shards >= 2048 {
 		shards *= 2
@@ -110,14 +128,45 @@ func newClientTable(n int, m meter) *clientTable {
 	t.shards = make([]clientShard, shards)
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.places = n / shards
-		if i < n%shards {
-			s.places++
-		}
+		s.meter = m
 		s.index = make(map[clientKey]int32)
 		s.buckets = make([]clientBucket, 1)
 	}
+	t.update(n, m, 0)
 	return t
+}
+
+// update gives the table places for n keys, and buckets of m. Of those that are in use
+// as many tokens are missing as before, or all that the new ones hold. More buckets than
+// n make room for others one by one.
+func (t *clientTable) update(n int, m meter, now time.Duration) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		s.places = n / len(t.shards)
+		if i < n%len(t.shards) {
+			s.places++
+		}
+		s.places = max(1, s.places)
+		if m != s.meter {
+			s.changeLocked(m, now)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// changeLocked has the buckets be of m. s.mu must be held.
+func (s *clientShard) changeLocked(m meter, now time.Duration) {
+	for _, i := range s.due {
+		b := &s.buckets[i]
+		b.debt = m.convert(s.meter.debtAt(b.debt, now-b.seen), s.meter)
+		b.seen = max(b.seen, now)
+		b.due = m.fullAt(b.debt, b.seen)
+	}
+	s.meter = m
+	for pos := len(s.due)/2 - 1; pos >= 0; pos-- {
+		s.sinkLocked(pos)
+	}
 }
 
 // take takes a token out of the bucket of key, see meter.take. If there is no
@@ -138,15 +187,15 @@ func (t *clientTable) claim(key string, now time.Duration, forget bool) (left in
 	i, known := s.index[k]
 	if known {
 		s.unlinkLocked(i)
-	} else if i = s.placeLocked(k, now, t.meter, forget); i == 0 {
+	} else if i = s.placeLocked(k, now, forget); i == 0 {
 		return 0, 0, false, false
 	}
 	s.linkLocked(i)
 	b := &s.buckets[i]
-	b.debt, left, wait, ok = t.meter.take(b.debt, now-b.seen)
+	b.debt, left, wait, ok = s.meter.take(b.debt, now-b.seen)
 	b.seen = max(b.seen, now) // who read the clock first may come last
 	if !known {
-		b.due = t.meter.fullAt(b.debt, b.seen)
+		b.due = s.meter.fullAt(b.debt, b.seen)
 		s.pushLocked(i)
 	}
 	return left, wait, ok, true
@@ -156,9 +205,9 @@ func (t *clientTable) claim(key string, now time.Duration, forget bool) (left in
 // yet. It forgets up to two that are full again, so that there are never many of
 // these for long. If there is no place then, it forgets the longest unseen one,
 // or without forget returns 0. s.mu must be held.
-func (s *clientShard) placeLocked(k clientKey, now time.Duration, m meter, forget bool) int32 {
+func (s *clientShard) placeLocked(k clientKey, now time.Duration, forget bool) int32 {
 	for range 2 {
-		if i := s.fullLocked(now, m); i != 0 {
+		if i := s.fullLocked(now); i != 0 {
 			s.forgetLocked(i)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/fleet"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
@@ -419,4 +420,71 @@ func TestH13_KeysAreBounded(t *testing.T) {
 		}
 		ask("regular", 0) // was the longest unseen
 	})
+}
+
+// A client that has spent tokens has spent them after a change, too: of a larger burst
+// there is the rest, of a smaller one nothing, and they come back at the new rate.
+func TestH13_UpdateKeepsWhatIsSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := weirhttp.ClientLimiterOptions{Name: "api", Rate: 1, Per: time.Hour, Burst: 3, Keys: 2}
+		l := newClientLimiter(t, o)
+		a, b := from("192.0.2.1:1"), from("192.0.2.2:1")
+		for range 3 {
+			admitted(t, l, a, 0)
+		}
+		o.Burst = 4
+		if err := l.Update(o); err != nil {
+			t.Fatal(err)
+		}
+		admitted(t, l, a, 0)
+		admitted(t, l, a, time.Hour)
+		o.Rate, o.Per, o.Burst = 1, time.Second, 2
+		if err := l.Update(o); err != nil {
+			t.Fatal(err)
+		}
+		admitted(t, l, a, time.Second)
+		admitted(t, l, b, 0)
+		h := http.Header{}
+		time.Sleep(time.Second)
+		if err := l.Admit(a, h); err != nil || h.Get("RateLimit-Policy") != `"api";q=1;w=1` || h.Get("RateLimit") != `"api";r=0;t=1` {
+			t.Errorf("Admit = %v, with %v; want the policy of the new rate", err, h)
+		}
+		time.Sleep(time.Hour)
+		admitted(t, l, a, 0)
+		admitted(t, l, a, 0)
+		admitted(t, l, a, time.Second)
+	})
+}
+
+func TestClientLimiterUpdateRefusesWhatItCannotChange(t *testing.T) {
+	m := fleet.NewMemory(fleet.MemoryOptions{})
+	defer m.Close(t.Context())
+	alone := weirhttp.ClientLimiterOptions{Name: "api", Rate: 1}
+	joint := alone
+	joint.Burst = 100
+	joint.Fleet = weirhttp.ClientLimiterFleet{Meter: m, OnFailure: fleet.FailClosed}
+	for _, row := range []struct {
+		field     string
+		made, now weirhttp.ClientLimiterOptions
+		change    func(*weirhttp.ClientLimiterOptions)
+	}{
+		{"", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Keys = 7 }},
+		{"", joint, joint, func(o *weirhttp.ClientLimiterOptions) { o.Fleet.OnFailure = fleet.FailOpen }},
+		{"Name", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Name = "other" }},
+		{"Rate", alone, alone, func(o *weirhttp.ClientLimiterOptions) { o.Rate = 0 }},
+		{"Fleet.Meter", alone, joint, nil},
+		{"Fleet.Meter", joint, alone, nil},
+		{"Fleet.OnFailure", joint, joint, func(o *weirhttp.ClientLimiterOptions) { o.Fleet.OnFailure = 0 }},
+		{"Fleet.Namespace", joint, joint, func(o *weirhttp.ClientLimiterOptions) { o.Fleet.Namespace = "other" }},
+	} {
+		l := newClientLimiter(t, row.made)
+		if row.change != nil {
+			row.change(&row.now)
+		}
+		err := l.Update(row.now)
+		var e *weirhttp.OptionError
+		if row.field == "" && err != nil || row.field != "" && (!errors.As(err, &e) || e.Field != "ClientLimiterOptions."+row.field) {
+			t.Errorf("%s: Update = %v; want an OptionError of that field", row.field, err)
+		}
+	}
 }

@@ -51,6 +51,7 @@ var contract = []sentence{
 	{"AnEndedContextIsNoFailure", (*suite).endedContext},
 	{"TakeNeverAboveTheRate", (*suite).takeNeverAbove},
 	{"TakeTellsWhenToRetry", (*suite).takeRetry},
+	{"TakeKeepsPermitsWhenTheRateChanges", (*suite).takeOtherRate},
 	{"AnnouncedInstancesAreKnown", (*suite).announced},
 	{"AnnouncementsEnd", (*suite).announcementsEnd},
 	{"AnnouncementsHaveBounds", (*suite).announcementBounds},

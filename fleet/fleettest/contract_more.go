@@ -444,3 +444,29 @@ func (s *suite) takeRetry() {
 		s.Error("Take of no rate = nil; want an error")
 	}
 }
+
+// takeOtherRate: another rate keeps what was taken as a number of permits, and has it
+// come back in its own time.
+func (s *suite) takeOtherRate() {
+	meters := s.meters(2)
+	if meters == nil {
+		return
+	}
+	slow, fast := fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}, fleet.Rate{Permits: 2, Per: time.Second, Burst: 12}
+	for _, row := range []struct {
+		by          int
+		rate        fleet.Rate
+		permits     int
+		least, most time.Duration // RetryAfter
+	}{
+		{0, slow, 10, 0, 0},
+		{1, fast, 2, 0, 0},
+		{1, fast, 0, 1, time.Second}, // not the ten hours of the slow rate
+		{0, slow, 0, 2 * time.Hour, 3*time.Hour + time.Second},
+	} {
+		got, err := meters[row.by].Take(context.Background(), s.key("other rate"), row.rate, 20)
+		if err != nil || got.Permits != row.permits || got.RetryAfter < row.least || got.RetryAfter > row.most {
+			s.Errorf("Take at %+v = %+v, %v; want %d permits, and to wait from %v to %v", row.rate, got, err, row.permits, row.least, row.most)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/fleet"
+	"github.com/weir-go/weir/limit"
+)
+
+func update(t *testing.T, l *fleet.Limiter, terms fleet.Terms, more ...func(*fleet.LimiterOptions)) {
+	t.Helper()
+	o := fleet.LimiterOptions{Terms: terms, Key: fleet.Key{Namespace: "limits", Name: "api"}}
+	for _, f := range more {
+		f(&o)
+	}
+	if err := l.Update(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hourly are terms under which the next permit comes in an hour.
+func hourly() fleet.Terms {
+	terms := api()
+	terms.Rate = fleet.Rate{Permits: 1, Per: time.Hour, Burst: 10}
+	return terms
+}
+
+// What was admitted under the slow rate still counts, but nobody waits for the hour
+// that it was told: the engine is asked again.
+func TestLimiterUpdateEndsAWaitForASlowerRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fleet.NewMemory(fleet.MemoryOptions{})
+		defer m.Close(context.Background())
+		l := newLimiter(t, m, hourly(), func(o *fleet.LimiterOptions) { o.MaxWait = 24 * time.Hour })
+		for drain(t, l); l.Stats().Takes < 20; drain(t, l) {
+			time.Sleep(200 * time.Millisecond)
+		}
+		begun, done := time.Now(), make(chan error)
+		go func() { _, err := l.Acquire(t.Context()); done <- err }()
+		time.Sleep(time.Minute)
+		update(t, l, api(), func(o *fleet.LimiterOptions) { o.MaxWait = time.Millisecond })
+		if err := <-done; err != nil || time.Since(begun) > time.Minute+time.Second {
+			t.Errorf("Acquire = %v after %v; want a permit a second after the update at most", err, time.Since(begun))
+		}
+		time.Sleep(time.Minute)
+		if n := drain(t, l); n != 18 {
+			t.Errorf("%d are let in at once under the new terms; want 18", n)
+		}
+	})
+}
+
+// Who waits keeps the wait and the place in the queue that it had.
+func TestLimiterUpdateRevokesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fleet.NewMemory(fleet.MemoryOptions{})
+		defer m.Close(context.Background())
+		l := newLimiter(t, m, api())
+		drain(t, l)
+		done := make(chan error)
+		for range 3 {
+			go func() { _, err := l.Acquire(t.Context()); done <- err }()
+		}
+		synctest.Wait()
+		update(t, l, api(), func(o *fleet.LimiterOptions) { o.Queue, o.MaxWait = -1, time.Millisecond })
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Errorf("Acquire = %v; want the permit that it waited for", err)
+			}
+		}
+		drain(t, l)
+		if _, err := l.Acquire(t.Context()); !errors.Is(err, limit.ErrLimited) {
+			t.Errorf("Acquire = %v; want a refusal, as nobody may wait now", err)
+		}
+	})
+}
+
+func TestLimiterUpdateRefusesWhatItCannotChange(t *testing.T) {
+	m := fleet.NewMemory(fleet.MemoryOptions{})
+	defer m.Close(context.Background())
+	l := newLimiter(t, m, api())
+	k, err := fleet.NewKeyedLimiter(m, fleet.KeyedLimiterOptions{Terms: api(), Namespace: "clients"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close(context.Background())
+	key, other := fleet.Key{Namespace: "limits", Name: "api"}, api()
+	other.Name = "other"
+	for name, err := range map[string]error{
+		"key":              l.Update(fleet.LimiterOptions{Terms: api(), Key: fleet.Key{Name: "other"}}),
+		"name":             l.Update(fleet.LimiterOptions{Terms: other, Key: key}),
+		"rate":             l.Update(fleet.LimiterOptions{Terms: fleet.Terms{Name: "api", OnFailure: fleet.FailOpen}, Key: key}),
+		"keyed, namespace": k.Update(fleet.KeyedLimiterOptions{Terms: api()}),
+		"keyed, name":      k.Update(fleet.KeyedLimiterOptions{Terms: other, Namespace: "clients"}),
+		"keyed, keys":      k.Update(fleet.KeyedLimiterOptions{Terms: api(), Namespace: "clients", Keys: -1}),
+	} {
+		if e := (*fleet.OptionError)(nil); !errors.As(err, &e) {
+			t.Errorf("%s: Update = %v; want an *OptionError", name, err)
+		}
+	}
+}
+
+// A key that was to wait for an hour may ask at once after an update, and one that is
+// forgotten, as fewer are remembered, has no more by that.
+func TestKeyedLimiterUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fleet.NewMemory(fleet.MemoryOptions{})
+		defer m.Close(context.Background())
+		k, err := fleet.NewKeyedLimiter(m, fleet.KeyedLimiterOptions{Terms: hourly(), Namespace: "clients", Keys: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close(context.Background())
+		allowed := func(key string) (n int) {
+			for ; k.Allow(t.Context(), key) == nil; n++ {
+			}
+			return n
+		}
+		for range 20 {
+			allowed("a")
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n := allowed("a"); n != 0 {
+			t.Fatalf("%d let in; want none for an hour", n)
+		}
+		if err := k.Update(fleet.KeyedLimiterOptions{Terms: api(), Namespace: "clients", Keys: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if n := allowed("a"); n == 0 || n > 18 {
+			t.Errorf("%d let in after the update; want what a burst of 20 leaves, 18 at most", n)
+		}
+		for _, key := range []string{"b", "c", "d"} {
+			allowed(key)
+		}
+		if n := allowed("a"); n != 0 || k.Stats().Keys != 1 {
+			t.Errorf("%d let in, %d keys; want none, and one key", n, k.Stats().Keys)
+		}
+	})
+}
+
+// T11: whatever the rates of two instances change to, and in whatever order, the fleet
+// keeps to the bound of Update.
+func TestLimiterUpdateHistories(t *testing.T) {
+	for seed := range uint64(500) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			m := fleet.NewMemory(fleet.MemoryOptions{})
+			defer m.Close(context.Background())
+			all := []fleet.Terms{randomTerms(rng, fleet.FailClosed), randomTerms(rng, fleet.FailClosed)}
+			var instances [2]*fleet.Limiter
+			for i := range instances {
+				l, err := fleet.NewLimiter(m, fleet.LimiterOptions{Terms: all[0], Key: fleet.Key{Namespace: "limits", Name: "x"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close(context.Background())
+				instances[i] = l
+			}
+			var in ledger
+			for range 300 {
+				l := instances[rng.IntN(2)]
+				if rng.IntN(20) == 0 {
+					if err := l.Update(fleet.LimiterOptions{Terms: all[rng.IntN(2)], Key: fleet.Key{Namespace: "limits", Name: "x"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range rng.IntN(20) {
+					if _, err := l.TryAcquire(t.Context()); err == nil {
+						in.letIn()
+					}
+				}
+				time.Sleep(time.Duration(rng.Int64N(int64(time.Millisecond) << rng.IntN(9))))
+			}
+			if over := in.excess(looser(all[0], all[1])); over > 0 {
+				t.Errorf("seed %d: a window has %d more than the bound of %+v, of %d", seed, over, all, in.n())
+			}
+		})
+	}
+}
+
+// looser returns the rate that bounds a window in which a and b hold by turns.
+func looser(a, b fleet.Terms) fleet.Rate {
+	rate := a.Rate
+	if float64(b.Rate.Permits)/b.Rate.Per.Seconds() > float64(a.Rate.Permits)/a.Rate.Per.Seconds() {
+		rate = b.Rate
+	}
+	lease := max(a.Lease, b.Lease)
+	if a.Lease == 0 || b.Lease == 0 {
+		lease = max(lease, 200*time.Millisecond) // the default is at most that
+	}
+	rate.Burst = max(a.Rate.Burst, b.Rate.Burst) + int(lease.Seconds()*float64(rate.Permits)/rate.Per.Seconds()) + 1
+	return rate
+}
