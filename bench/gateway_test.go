@@ -115,7 +115,7 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 			if err := w.otel.AddGateway(g); err != nil {
 				b.Fatal(err)
 			}
-			h = w.otel.Middleware(g, "")
+			h = w.otel.Middleware("")(g)
 		}
 	}
 	server := httptest.NewServer(h)

@@ -83,7 +83,7 @@ func (r Route) options() weirhttp.Options {
 // handler makes what answers r, by up.
 func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	g, was := p.g, p.before.named(r.Name)
-	h := &handler{route: r, source: up, rejected: &g.rejected}
+	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError}
 	trusted := trust(c.TrustedProxies)
 	o := r.options()
 	o.Policy.ForwardingDropped = len(trusted) == 0 // see forward's setForwarded
@@ -96,6 +96,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		o.Policy.Vary = append(slices.Clip(o.Policy.Vary), "X-Forwarded-Host")
 	}
 	o.Observer = c.Observer
+	o.ErrorHandler = g.writeError
 	if !r.NoFleet {
 		o.Fleet = c.Fleet.options()
 	}

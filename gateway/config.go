@@ -48,6 +48,10 @@ type Config struct {
 	Clients weirhttp.ClientLimits
 	// Observer is told what happens. nil costs nothing.
 	Observer weirhttp.Observer
+	// ErrorHandler writes the responses that the Gateway and its routes make themselves:
+	// refusals, requests without a route, and errors where there is nothing stale to
+	// serve. nil means a line of plain text. See weirhttp.Options.
+	ErrorHandler weirhttp.ErrorHandler
 	// Front returns what answers the requests of a route in its place, nil for
 	// the route itself; it reaches that by ServeRoute. It is asked for each
 	// request that the route's Rate has let in, but not in observe mode, and must
@@ -266,6 +270,13 @@ type Route struct {
 	NoFleet bool
 	// ReceiptKey and NoReceipt: see weirhttp.Options.
 	ReceiptKey, NoReceipt bool
+	// Rewrite changes the URL, Host or Header of a copy of each request, on the
+	// request's goroutine. It comes after Rate, and before the cache's key is made: what
+	// is compared, stored, purged, explained and forwarded is the result. What an answer
+	// depends on in a field that Rewrite sets must be in Vary or in Cache.Vary. It cannot
+	// change anything else, and a result that cannot be forwarded is answered with 500.
+	// nil changes nothing.
+	Rewrite func(*http.Request)
 	// SetRequest and RemoveRequest change the request's fields on the way up,
 	// SetResponse and RemoveResponse the answer's on the way down.
 	SetRequest, SetResponse       http.Header

@@ -13,6 +13,16 @@ var ErrClosed = errors.New("gateway: closed")
 // forwarded it, and is answered with 508.
 var ErrLoop = errors.New("gateway: forwarding loop: the request has passed this gateway before")
 
+// What an ErrorResponse of the Gateway's own has for Err, beside ErrLoop.
+var (
+	// ErrNoRoute: no route matches the request (404).
+	ErrNoRoute = errors.New("gateway: no route matches the request")
+	// ErrRejected: no gateway forwards such a request (400, 405 or 501).
+	ErrRejected = errors.New("gateway: the request cannot be forwarded")
+	// ErrRewrite: what Route.Rewrite made of the request cannot be forwarded (500).
+	ErrRewrite = errors.New("gateway: the rewritten request cannot be forwarded")
+)
+
 // An OptionError is a fault in a Config. Validate, New and Update return all
 // faults at once, joined; errors.As finds the first.
 type OptionError = option.Error

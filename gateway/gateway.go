@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
+
 	"sync"
 	"sync/atomic"
 
@@ -59,7 +59,8 @@ type handler struct {
 	calls   *valve
 	clients *weirhttp.ClientLimiter
 
-	rejected *atomic.Uint64 // the Gateway's
+	rejected *atomic.Uint64        // the Gateway's
+	errors   weirhttp.ErrorHandler // the Gateway's
 }
 
 // A source is one upstream: what stays when its configuration changes.
@@ -93,8 +94,9 @@ func New(c Config) (*Gateway, error) {
 
 // ServeHTTP answers r. After Close it answers 503.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if forward.Reject(w, r) {
-		g.rejected.Add(1)
+	s := g.now.Load()
+	if status, text := forward.Refusal(w.Header(), r); status != 0 {
+		g.refuse(w, r, s, weirhttp.ErrorResponse{Status: status, Text: text, Err: ErrRejected})
 		return
 	}
 	if g.closed.Load() {
@@ -102,7 +104,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		weirhttp.Error(w, r, weir.ErrClosed)
 		return
 	}
-	s := g.now.Load()
 	if cdnloop.Passes(r.Header, g.loopID) >= s.passes() {
 		g.loop(w, r, s)
 		return
@@ -113,19 +114,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
-	if rw, ok := w.(interface{ SetRoute(name string) }); ok { // an access log wants to know
-		rw.SetRoute(h.route.Name)
-	}
-	if s.config.Front == nil || h.route.Observe {
-		h.ServeHTTP(w, r)
+	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for what never gets another
+	if s.config.Front == nil && h.route.Rewrite == nil && h.route.MaxBody == 0 {
+		h.http.ServeHTTP(w, r)
 		return
 	}
 	if !h.http.Admit(w, r) {
 		return
 	}
-	if front := s.config.Front(h.route.Name); front != nil {
-		front.ServeHTTP(w, g.accepted(r))
-		return
+	if s.config.Front != nil && !h.route.Observe {
+		if front := s.config.Front(h.route.Name); front != nil {
+			front.ServeHTTP(w, g.accepted(r))
+			return
+		}
 	}
 	h.serveAdmitted(w, r)
 }
@@ -154,12 +155,22 @@ func (s *state) passes() int { return max(s.config.MaxPasses, 1) }
 // loop answers a request that has passed before (H25). The answer is for nobody
 // else, and no gateway on the way back may store or share it.
 func (g *Gateway) loop(w http.ResponseWriter, r *http.Request, s *state) {
+	weirhttp.SetReceipt(w, weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop})
+	g.refuse(w, r, s, weirhttp.ErrorResponse{
+		Status: http.StatusLoopDetected, Text: "the request has passed this gateway before", Err: ErrLoop,
+		ProxyStatus: s.name + "; error=proxy_loop_detected", // RFC 9209, section 2.3.31
+	})
+}
+
+// writeError is the ErrorHandler of all routes: that of the Config there is.
+func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, e weirhttp.ErrorResponse) {
+	e.WriteWith(g.now.Load().config.ErrorHandler, w, r)
+}
+
+// refuse answers a request that no route gets.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, s *state, e weirhttp.ErrorResponse) {
 	g.rejected.Add(1)
-	if rw, ok := w.(weirhttp.ReceiptWriter); ok {
-		rw.SetReceipt(weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop})
-	}
-	const text = "508 Loop Detected: the request has passed this gateway before\n"
-	s.refuse(w, r, http.StatusLoopDetected, "proxy_loop_detected", text) // RFC 9209, section 2.3.31
+	e.WriteWith(s.config.ErrorHandler, w, r)
 }
 
 // accepted returns r with our name in CDN-Loop, for what makes requests later:
@@ -181,53 +192,71 @@ func (s *state) find(r *http.Request) *handler {
 
 // notFound answers a request that no route matches.
 func (s *state) notFound(w http.ResponseWriter, r *http.Request) {
-	const text = "404 Not Found: no route matches this request\n"
-	s.refuse(w, r, http.StatusNotFound, "destination_not_found", text) // RFC 9209, section 2.3.3
+	weirhttp.ErrorResponse{
+		Status: http.StatusNotFound, Text: "no route matches this request", Err: ErrNoRoute,
+		ProxyStatus: s.name + "; error=destination_not_found", // RFC 9209, section 2.3.3
+	}.WriteWith(s.config.ErrorHandler, w, r)
 }
 
-// refuse answers with an error of ours, which has that name in RFC 9209.
-func (s *state) refuse(w http.ResponseWriter, r *http.Request, status int, kind, text string) {
-	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Proxy-Status", s.name+"; error="+kind)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
-	}
-}
-
-// ServeHTTP answers r.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r, ok := h.bounded(w, r); ok {
-		h.http.ServeHTTP(w, r)
-	}
-}
-
-// serveAdmitted is ServeHTTP without the route's Rate.
+// serveAdmitted answers r, which the route's Rate has admitted.
 func (h *handler) serveAdmitted(w http.ResponseWriter, r *http.Request) {
-	if r, ok := h.bounded(w, r); ok {
-		h.http.ServeAdmitted(w, r)
+	r, err := h.prepared(w, r)
+	if err != nil {
+		h.rejected.Add(1)
+		h.errors(w, r, weirhttp.ErrorResponseTo(err))
+		return
 	}
+	h.http.ServeAdmitted(w, r)
 }
 
-// bounded returns r with a body that ends at Route.MaxBody. A body that says
-// that it is too long is refused at once, one that turns out to be while it is
-// forwarded.
-func (h *handler) bounded(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+// prepared returns r as Route.Rewrite has it, with a body that ends at Route.MaxBody. A
+// body that says that it is too long is refused at once, one that turns out to be
+// while it is forwarded.
+func (h *handler) prepared(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+	if h.route.Rewrite != nil {
+		own, err := rewritten(r, h.route.Rewrite)
+		if err != nil {
+			return r, err
+		}
+		r = own
+	}
 	if n := h.route.MaxBody; n > 0 && r.ContentLength != 0 {
 		if r.ContentLength > n {
-			h.rejected.Add(1)
-			weirhttp.Error(w, r, &http.MaxBytesError{Limit: n})
-			return nil, false
+			return r, &http.MaxBytesError{Limit: n}
 		}
 		limited := *r
 		limited.Body = http.MaxBytesReader(w, r.Body, n)
 		r = &limited
 	}
-	return r, true
+	return r, nil
+}
+
+// rewritten returns a copy of r that rewrite has changed: its URL, Host and Header. The
+// rest stays, as do the gateways that r has passed.
+func rewritten(r *http.Request, rewrite func(*http.Request)) (*http.Request, error) {
+	own, u := *r, *r.URL
+	own.URL, own.Header = &u, r.Header.Clone()
+	if own.Header == nil {
+		own.Header = http.Header{}
+	}
+	rewrite(&own)
+	if own.URL == nil || own.Header == nil {
+		return r, fmt.Errorf("%w: no URL or no Header", ErrRewrite)
+	}
+	changed := *r
+	changed.Host, changed.Header = own.Host, own.Header
+	delete(changed.Header, "Host") // of HTTP/2, where it was the authority once more
+	if passed := r.Header[cdnloop.Field]; passed != nil {
+		changed.Header[cdnloop.Field] = passed
+	}
+	to := url.URL{Path: own.URL.Path, RawPath: own.URL.RawPath, RawQuery: own.URL.RawQuery, ForceQuery: own.URL.ForceQuery}
+	if target := to.RequestURI(); target != r.URL.RequestURI() {
+		changed.URL, changed.RequestURI = &to, target
+	}
+	if status, why := forward.Refusal(http.Header{}, &changed); status != 0 {
+		return r, fmt.Errorf("%w: %s", ErrRewrite, why)
+	}
+	return &changed, nil
 }
 
 // Drain stops refreshes in the background and waits for those that run, until ctx
@@ -295,6 +324,15 @@ func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation)
 			Answer: "error",
 			Steps:  []string{"No route matches it: it is answered with 404."},
 		}
+	}
+	if h.route.Rewrite != nil {
+		own, err := rewritten(r, h.route.Rewrite)
+		if err != nil {
+			return h.route.Name, weirhttp.Explanation{
+				Method: r.Method, Answer: "error", Steps: []string{"Route.Rewrite makes a request of it that cannot be forwarded: it is answered with 500."},
+			}
+		}
+		r = own
 	}
 	return h.route.Name, h.http.Explain(r)
 }

@@ -23,7 +23,8 @@ import (
 // server that is taken out gets no more calls, ends those that it has, and then
 // its connections are closed. A limit that changes counts what runs under it
 // already, unless it was fixed and adapts now or the reverse. TLS is the same if it is the same
-// pointer. A route goes by its name too. It keeps its counters if it is the same, and
+// pointer. A route goes by its name too. It keeps its counters if it is the same, without
+// a Rewrite, and
 // so are Name, TrustedProxies, MaxDrain, Clients, Fleet and Observer. When it changes,
 // its own Concurrency counts what runs already, and its clients have spent what they had
 // spent, unless RateBy, NoFleet or TrustedProxies tell other clients apart. The cache stays: c.Cache is nil, or the one there is. So does Fleet,

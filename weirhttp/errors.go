@@ -44,6 +44,73 @@ type answer struct {
 	text       string
 }
 
+// An ErrorResponse is a response that weir makes itself, for a request that it refuses or
+// that failed. See Options.ErrorHandler.
+type ErrorResponse struct {
+	// Status is the status code: 4xx or 5xx.
+	Status int
+	// RetryAfter is when to try again, for Retry-After. 0 leaves the field out.
+	RetryAfter time.Duration
+	// ProxyStatus is the value of the field of that name (RFC 9209). Empty leaves it out.
+	ProxyStatus string
+	// Text says in a few words what is wrong. Nothing in it comes from the request.
+	Text string
+	// Err is the reason, for errors.Is and for logs. It is not meant for clients.
+	Err error
+}
+
+// Write answers r with e: its header fields, and a line of plain text.
+func (e ErrorResponse) Write(w http.ResponseWriter, r *http.Request) {
+	e.head(w, r)
+	text := e.Text
+	if e.RetryAfter > 0 {
+		text += "; try again in " + retryAfter(e.RetryAfter) + " s"
+	}
+	text = fmt.Sprintf("%d %s: %s\n", e.Status, http.StatusText(e.Status), text)
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(e.Status)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
+	}
+}
+
+// WriteWith answers r with e by handler, or by Write if that is nil.
+func (e ErrorResponse) WriteWith(handler ErrorHandler, w http.ResponseWriter, r *http.Request) {
+	if handler == nil {
+		e.Write(w, r)
+		return
+	}
+	e.head(w, r)
+	handler(w, r, e)
+}
+
+// head sets the fields of e, and removes those of another response.
+func (e ErrorResponse) head(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for _, k := range []string{"Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Last-Modified", "Trailer"} {
+		delete(h, k)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", retryAfter(e.RetryAfter))
+	}
+	if e.ProxyStatus != "" {
+		h.Set("Proxy-Status", e.ProxyStatus)
+	}
+	if e.Status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
+		h.Set("Connection", "close") // RFC 9110 section 15.5.9
+	}
+}
+
+// An ErrorHandler answers r with e. The header fields of e are in w already, with
+// Cache-Control: no-store; it adds Content-Type, calls WriteHeader, and writes a body.
+// [ErrorResponse.Write] does what happens without one. Of an answer to HEAD the server
+// drops the body.
+type ErrorHandler func(w http.ResponseWriter, r *http.Request, e ErrorResponse)
+
 // answerTo is the one table that maps errors to HTTP (decision 0004). The first
 // row that matches holds. client says that a limit is the client's own, gateway
 // that a failure is that of somebody behind us.
@@ -111,34 +178,22 @@ func unreachable(err error) bool {
 	return errors.As(err, &forward) && forward.Unreachable
 }
 
-// write answers r with a, as name.
-func (a answer) write(w http.ResponseWriter, r *http.Request, name string) {
-	h := w.Header()
-	for _, k := range []string{"Content-Encoding", "Etag", "Last-Modified", "Trailer", "Content-Range"} {
-		delete(h, k)
-	}
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	if a.retryAfter > 0 {
-		h.Set("Retry-After", retryAfter(a.retryAfter))
-	}
+// response is a as the response of name, which is empty if it is no gateway's.
+func (a answer) response(err error, name string) ErrorResponse {
+	e := ErrorResponse{Status: a.status, RetryAfter: a.retryAfter, Text: a.text, Err: err}
 	if a.proxy != "" && name != "" {
-		h.Set("Proxy-Status", name+"; error="+a.proxy)
+		e.ProxyStatus = name + "; error=" + a.proxy
 	}
-	if a.status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // RFC 9110 section 15.5.9
+	return e
+}
+
+// refuse answers r with what err is over HTTP.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, a answer, err error) {
+	name := ""
+	if h.o.Gateway {
+		name = h.name
 	}
-	text := a.text
-	if a.retryAfter > 0 {
-		text += "; try again in " + retryAfter(a.retryAfter) + " s"
-	}
-	text = fmt.Sprintf("%d %s: %s\n", a.status, http.StatusText(a.status), text)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(a.status)
-	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // a client that has gone is the server's to notice
-	}
+	a.response(err, name).WriteWith(h.o.ErrorHandler, w, r)
 }
 
 // retryAfter renders d as RFC 9110 section 10.2.3 has it: whole seconds, rounded
@@ -167,11 +222,7 @@ func (c *call) answer(err error) {
 	}
 	c.setStatus(o)
 	c.report(o)
-	name := ""
-	if c.h.o.Gateway {
-		name = c.h.name
-	}
-	a.write(c.w, c.r, name)
+	c.h.refuse(c.w, c.r, a, err)
 }
 
 // Error answers r with what err is over HTTP: the one table that maps weir's
@@ -184,18 +235,22 @@ func (c *call) answer(err error) {
 //	500   for all else
 //
 // A limit of the client's own is 429: see [ClientError]. Nothing is written if
-// the client has gone. What err says is not told to the client.
+// the client has gone. What err says is not told to the client. [ErrorResponseTo] is
+// the same table, for a response of another form.
 func Error(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
-		answerTo(err, false, false).write(w, r, "")
+		ErrorResponseTo(err).Write(w, r)
 	}
 }
+
+// ErrorResponseTo returns what [Error] writes for err.
+func ErrorResponseTo(err error) ErrorResponse { return answerTo(err, false, false).response(err, "") }
 
 // ClientError is Error where a *limit.Error is that of a limit of this client:
 // 429, with Retry-After. That such a limit could not be asked (a
 // *fleet.OutageError) is 503.
 func ClientError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
-		answerTo(err, true, false).write(w, r, "")
+		answerTo(err, true, false).response(err, "").Write(w, r)
 	}
 }

@@ -29,6 +29,7 @@ type Handler struct {
 	cache  *Cache
 	policy rfc9111.Policy
 	name   string   // as Cache-Status has it
+	route  string   // as Receipts have it
 	vary   []string // what the policy keeps apart
 	seed   maphash.Seed
 	keyed  rfc9111.Credentials // those that the policy compares
@@ -61,13 +62,14 @@ func New(next http.Handler, o Options) (*Handler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	route := o.Route // without a default, for Receipts
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
 		next: next, o: o, policy: rfc9111.Policy(o.Policy), cache: o.Cache, name: sfName(o.Name), seed: maphash.MakeSeed(),
-		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0,
+		ignores: len(o.Policy.IgnoreHeaders)+len(o.Policy.IgnoreCookies) > 0, route: route,
 	}
 	h.began = time.Now()
 	h.crowds = crowdsOf(o.Limiter, o.Clients.BlockedShare)
@@ -247,14 +249,14 @@ func (h *Handler) admitClient(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.count.refusedClient.Add(1)
 	h.event(Event{Kind: EventRefused, Request: r, Status: answerTo(err, true, false).status, Err: err})
-	if rw, ok := w.(ReceiptWriter); ok {
-		rw.SetReceipt(Receipt{Outcome: OutcomeRefused, Err: err})
-	}
+	h.report(w, Receipt{Outcome: OutcomeRefused, Err: err})
 	if t, ok := w.(interface{ takeError(error) }); ok { // a Transport returns it
 		t.takeError(err)
 		return false
 	}
-	ClientError(w, r, err)
+	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
+		h.refuse(w, r, answerTo(err, true, false), err)
+	}
 	return false
 }
 

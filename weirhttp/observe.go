@@ -208,9 +208,7 @@ func (o *observation) WriteHeader(status int) {
 		o.endless = o.endless || status == http.StatusSwitchingProtocols || isStream(o.Header())
 		_, _ = fmt.Fprint(&o.sum, status)
 		o.headed()
-		if rw, ok := o.ResponseWriter.(ReceiptWriter); ok {
-			rw.SetReceipt(Receipt{Outcome: OutcomePass, UpstreamStatus: status, Detail: "observe"})
-		}
+		o.h.report(o.ResponseWriter, Receipt{Outcome: OutcomePass, UpstreamStatus: status, Detail: "observe"})
 		if _, ok := o.Header()["Content-Type"]; !ok {
 			o.Header()["Content-Type"] = nil
 		}
@@ -288,11 +286,7 @@ func (o *observation) Fail(err error) {
 	o.failed = err
 	o.without(err)
 	if o.r.Context().Err() == nil {
-		name := ""
-		if o.h.o.Gateway {
-			name = o.h.name
-		}
-		answerTo(err, false, o.h.o.Gateway).write(o.ResponseWriter, o.r, name)
+		o.h.refuse(o.ResponseWriter, o.r, answerTo(err, false, o.h.o.Gateway), err)
 	}
 }
 

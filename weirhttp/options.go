@@ -99,6 +99,11 @@ type Options struct {
 	Scheme func(*http.Request) string
 	// ReceiptKey puts the key into Cache-Status. NoReceipt leaves the field out.
 	ReceiptKey, NoReceipt bool
+	// ErrorHandler writes the responses that the Handler makes itself: refusals, and
+	// errors where there is nothing stale to serve. It is called on the goroutine of the
+	// request, several at a time. A Transport returns the error instead. nil means a
+	// line of plain text.
+	ErrorHandler ErrorHandler
 	// Gateway answers failures of the next handler (a panic, no answer) with
 	// 502 instead of 500.
 	Gateway bool

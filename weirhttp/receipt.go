@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// A Receipt tells what became of one request (H21). A ResponseWriter that has a
-// method SetReceipt(Receipt) is given it before the head is written, and again
-// at the end of what was forwarded.
+// A Receipt tells what became of one request (H21). A [ReceiptWriter] gets it before the
+// head is written, and again at the end of what was forwarded.
 type Receipt struct {
+	// Route is Options.Route of the Handler, or the name of a Gateway's route. A Gateway
+	// sends a Receipt with nothing else before it asks the route.
+	Route string
 	// Outcome is how it was answered.
 	Outcome Outcome
 	// Forwarded says why it was not answered from the store: a fwd parameter of
@@ -70,8 +72,32 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// ReceiptWriter is what a ResponseWriter implements to be given a Receipt.
+// A ReceiptWriter is a ResponseWriter that takes Receipts: that of an access log, or of
+// metrics. SetReceipt may be called several times for a request; the last Receipt
+// counts. A ReceiptWriter passes them on with the function [SetReceipt].
 type ReceiptWriter interface {
 	http.ResponseWriter
 	SetReceipt(Receipt)
+}
+
+// SetReceipt passes r to the ReceiptWriter that w is or wraps (by Unwrap, as
+// http.ResponseController has it). Without one it does nothing.
+func SetReceipt(w http.ResponseWriter, r Receipt) {
+	for {
+		switch t := w.(type) {
+		case ReceiptWriter:
+			t.SetReceipt(r)
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return
+		}
+	}
+}
+
+// report passes rec on for w.
+func (h *Handler) report(w http.ResponseWriter, rec Receipt) {
+	rec.Route = h.route
+	SetReceipt(w, rec)
 }

@@ -125,9 +125,7 @@ func (h *Handler) hit(w http.ResponseWriter, r *http.Request, q rfc9111.Request,
 	h.count.hits.Add(1)
 	h.fill(w.Header(), s, u.Standing)
 	h.tellKey(w, key)
-	if rw, ok := w.(ReceiptWriter); ok {
-		rw.SetReceipt(Receipt{Outcome: OutcomeHit, TTL: u.TTL})
-	}
+	h.report(w, Receipt{Outcome: OutcomeHit, TTL: u.TTL})
 	if h.o.RefreshAhead > 0 {
 		h.refreshAhead(key, r, q, s)
 	}
@@ -249,9 +247,7 @@ func (h *Handler) staleHit(w http.ResponseWriter, r *http.Request, q rfc9111.Req
 	h.count.stale.Add(1)
 	h.fill(w.Header(), s, u.Standing)
 	h.tellKey(w, key)
-	if rw, ok := w.(ReceiptWriter); ok {
-		rw.SetReceipt(Receipt{Outcome: OutcomeStale, TTL: u.TTL})
-	}
+	h.report(w, Receipt{Outcome: OutcomeStale, TTL: u.TTL})
 	h.refresh(key, r, q, s, time.Now())
 	h.body(w, r, q, s)
 }

@@ -77,9 +77,7 @@ func (c *call) became(o Outcome) {
 func (c *call) report(o Outcome) {
 	c.became(o)
 	c.receipt.Outcome = o
-	if rw, ok := c.w.(ReceiptWriter); ok {
-		rw.SetReceipt(c.receipt)
-	}
+	c.h.report(c.w, c.receipt)
 }
 
 // setStatus adds Cache-Status (RFC 9211) for an answer that was not simply a

@@ -105,7 +105,7 @@ func TestC9_TheClientsTrace(t *testing.T) {
 				cached(w, req)
 			}, weirhttp.Options{Route: "shop"})
 			if test.wrap {
-				h = r.Middleware(h, "shop")
+				h = r.Middleware("shop")(h)
 			}
 			ask(t.Context(), h, "http://shop.example/", "Traceparent: "+traceparent, "Tracestate: a=1", "Baggage: tenth=10")
 			call := r.single("GET shop")

@@ -143,7 +143,7 @@ func TestC8_MetricsOfRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	outer := &noting{ResponseWriter: httptest.NewRecorder()}
-	h := r.Middleware(g, "")
+	h := r.Middleware("")(g)
 	h.ServeHTTP(outer, httptest.NewRequest(http.MethodGet, "http://shop.example/shop", nil))
 	if outer.route != "shop" || outer.outcome != weirhttp.OutcomeMiss {
 		t.Errorf("what stands before was told %q, %v; want shop, a miss", outer.route, outer.outcome)
@@ -181,8 +181,7 @@ type noting struct {
 	outcome weirhttp.Outcome
 }
 
-func (w *noting) SetRoute(name string)          { w.route = name }
-func (w *noting) SetReceipt(r weirhttp.Receipt) { w.outcome = r.Outcome }
+func (w *noting) SetReceipt(r weirhttp.Receipt) { w.route, w.outcome = r.Route, r.Outcome }
 
 // A handler that panics, or writes nothing, or fails, is told of.
 func TestC8_RequestsThatFail(t *testing.T) {
@@ -206,7 +205,7 @@ func TestC8_RequestsThatFail(t *testing.T) {
 						t.Errorf("recovered %v", p)
 					}
 				}()
-				ask(t.Context(), r.Middleware(test.next, "shop"), "http://shop.example/")
+				ask(t.Context(), r.Middleware("shop")(test.next), "http://shop.example/")
 			}()
 			got := series(r.collect()["http.server.request.duration"])
 			if len(got) != 1 || !strings.HasPrefix(got[0], test.want+" in ") {
@@ -243,7 +242,7 @@ func TestC8_MiddlewareKeepsWhatAWriterCanDo(t *testing.T) {
 	mux.HandleFunc("/copy", func(w http.ResponseWriter, _ *http.Request) {
 		http.ServeContent(w, &http.Request{Method: "GET"}, "x", time.Time{}, strings.NewReader("hello"))
 	})
-	m := r.Middleware(mux, "all")
+	m := r.Middleware("all")(mux)
 	var answering sync.WaitGroup // a client has a hijacked answer before the handler has returned
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answering.Add(1)
@@ -274,7 +273,7 @@ func TestC8_NoAttributeHoldsAKey(t *testing.T) {
 		r := open(t, weirotel.Options{})
 		g := r.guard(func(_ context.Context, key string) (string, error) { return "", coded{key} }, weir.Options{Name: "prices"})
 		h := r.handler(cached, weirhttp.Options{Route: "shop"})
-		m := r.Middleware(h, "shop")
+		m := r.Middleware("shop")(h)
 		for i := range 50 {
 			g.Get(t.Context(), fmt.Sprint("secret", i))
 			ask(t.Context(), m, fmt.Sprintf("http://secret%d.example/secret?secret=%d", i, i), "Secret: x")
@@ -377,7 +376,7 @@ func TestC8_MetricsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				go ask(t.Context(), tel.Middleware(h, "shop"), "http://shop.example/", "Traceparent: "+traceparent)
+				go ask(t.Context(), tel.Middleware("shop")(h), "http://shop.example/", "Traceparent: "+traceparent)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait() // a sleep alone orders nothing: carried is another goroutine's

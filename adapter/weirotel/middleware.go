@@ -11,16 +11,19 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Middleware returns next with http.server.request.duration and
-// http.server.active_requests, and with the trace that a request names in its
+// Middleware returns middleware that records http.server.request.duration and
+// http.server.active_requests, and puts the trace that a request names into its
 // context, so that the spans of calls and waits belong to it. It starts no span
 // itself: a hit has none.
 //
-// next is a weirhttp.Handler, a gateway.Gateway, or stands before one. http.route
-// is what a Gateway tells (a method SetRoute of the ResponseWriter), or else
-// route, or else left out; weir.outcome is that of the Receipt. What is told is
-// passed on, so another ResponseWriter that wants to know may stand before it.
-func (t *Telemetry) Middleware(next http.Handler, route string) http.Handler {
+// The handler behind it is a weirhttp.Handler, a gateway.Gateway, or wraps one.
+// http.route is the Route of its Receipt, or else route, or else left out;
+// weir.outcome is the Outcome. Receipts are passed on to the ResponseWriter around it.
+func (t *Telemetry) Middleware(route string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler { return t.handler(next, route) }
+}
+
+func (t *Telemetry) handler(next http.Handler, route string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if t.tracer != nil && !t.o.Untrusted {
 			ctx := t.o.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))

@@ -2,6 +2,7 @@ package weirotel
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -28,20 +29,11 @@ type writer struct {
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// SetReceipt notes the outcome, the last one counts, and passes r on.
+// SetReceipt notes the outcome and the route, the last ones count, and passes r on.
 func (w *writer) SetReceipt(r weirhttp.Receipt) {
 	w.outcome = r.Outcome
-	if next, ok := w.ResponseWriter.(weirhttp.ReceiptWriter); ok {
-		next.SetReceipt(r)
-	}
-}
-
-// SetRoute notes the route, and passes it on.
-func (w *writer) SetRoute(name string) {
-	w.route = name
-	if next, ok := w.ResponseWriter.(interface{ SetRoute(name string) }); ok {
-		next.SetRoute(name)
-	}
+	w.route = cmp.Or(r.Route, w.route)
+	weirhttp.SetReceipt(w.ResponseWriter, r)
 }
 
 // WriteHeader writes a head; those before the final one are not noted.

@@ -197,9 +197,7 @@ func (j *jobService) with(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, j.path) {
-			if rw, ok := w.(interface{ SetRoute(name string) }); ok { // for the access log
-				rw.SetRoute("jobs")
-			}
+			weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "jobs"}) // for the access log
 			if v := j.backend.Load(); v != nil && j.closed() == nil {
 				v.service.ServeHTTP(w, r)
 			} else {
@@ -230,9 +228,7 @@ func (j *jobService) next(name string) http.Handler {
 		if successor := j.successor(name); successor != "" && j.p.gateway.ServeRoute(w, r, successor) {
 			return
 		}
-		if rw, ok := w.(weirhttp.ReceiptWriter); ok {
-			rw.SetReceipt(weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: weir.ErrClosed})
-		}
+		weirhttp.SetReceipt(w, weirhttp.Receipt{Route: name, Outcome: weirhttp.OutcomeRefused, Err: weir.ErrClosed})
 		weirhttp.Error(w, r, weir.ErrClosed)
 	})
 }

@@ -78,7 +78,7 @@ func (t *telemetry) with(next http.Handler) http.Handler {
 	if t == nil {
 		return next
 	}
-	return t.weirotel.Middleware(next, "")
+	return t.weirotel.Middleware("")(next)
 }
 
 // close sends what is left. A receiver that takes none of it holds nobody up for

@@ -63,7 +63,7 @@ func newService(mux http.Handler, traces *sdktrace.TracerProvider, logger *slog.
 		return nil, err
 	}
 	return &service{
-		Handler: telemetry.Middleware(cached, "shop"),
+		Handler: telemetry.Middleware("shop")(cached),
 		close: func(ctx context.Context) error {
 			return errors.Join(cached.Close(ctx), telemetry.Close())
 		},

@@ -365,11 +365,7 @@ func (v *varying) Flush() {
 func (v *varying) Unwrap() http.ResponseWriter { return v.ResponseWriter }
 
 // SetReceipt is of weirhttp.ReceiptWriter.
-func (v *varying) SetReceipt(r weirhttp.Receipt) {
-	if rw, ok := v.ResponseWriter.(weirhttp.ReceiptWriter); ok {
-		rw.SetReceipt(r)
-	}
-}
+func (v *varying) SetReceipt(r weirhttp.Receipt) { weirhttp.SetReceipt(v.ResponseWriter, r) }
 
 // A probe lets an answer out of the store through, and drops any other.
 type probe struct {

@@ -35,17 +35,13 @@ func middleware(tb testing.TB, reader sdkmetric.Reader, counts *requests.Counts,
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return t.Middleware(next, "")
+	return t.Middleware("")(next)
 }
 
 // hit answers as a gateway does from memory.
 func hit(w http.ResponseWriter, _ *http.Request) {
-	if rw, ok := w.(interface{ SetRoute(name string) }); ok {
-		rw.SetRoute("shop")
-	}
-	if rw, ok := w.(weirhttp.ReceiptWriter); ok {
-		rw.SetReceipt(weirhttp.Receipt{Outcome: weirhttp.OutcomeHit})
-	}
+	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "shop"})
+	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "shop", Outcome: weirhttp.OutcomeHit})
 	w.WriteHeader(http.StatusOK)
 	_, _ = io.WriteString(w, "hello")
 }

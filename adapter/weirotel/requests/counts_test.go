@@ -75,10 +75,11 @@ func act(w http.ResponseWriter, r *http.Request) {
 	if _, err := fmt.Sscan(r.Header.Get("Number"), &i); err != nil {
 		panic(err)
 	}
+	receipt := weirhttp.Receipt{Outcome: weirhttp.Outcome(i % 4)}
 	if i%5 > 0 {
-		w.(interface{ SetRoute(string) }).SetRoute([]string{"shop", "api"}[i%2])
+		receipt.Route = []string{"shop", "api"}[i%2]
 	}
-	w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{Outcome: weirhttp.Outcome(i % 4)})
+	weirhttp.SetReceipt(w, receipt)
 	time.Sleep(took[i%len(took)])
 	if i%11 == 0 {
 		panic(http.ErrAbortHandler)

@@ -95,10 +95,9 @@ func TestJSON(t *testing.T) {
 		r.Header.Set("Cookie", "id=s3cret")
 		r.Header.Set("X-Request-Id", "abc")
 		line := ask(t, access.Options{What: access.All}, r, func(w http.ResponseWriter, r *http.Request) {
-			w.(interface{ SetRoute(string) }).SetRoute("shop")
 			time.Sleep(250 * time.Millisecond)
 			w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{
-				Outcome: weirhttp.OutcomeFailed, Forwarded: "uri-miss", UpstreamStatus: 500,
+				Route: "shop", Outcome: weirhttp.OutcomeFailed, Forwarded: "uri-miss", UpstreamStatus: 500,
 				Queued: 20 * time.Millisecond, Err: errors.New("broke\ndown"),
 			})
 			r.Host, r.RequestURI = "elsewhere", "/changed"

@@ -219,10 +219,10 @@ func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.
 		slog.Float64("duration_ms", ms(now.Sub(w.start))),
 		slog.Float64("ttfb_ms", ms(wait)),
 	)
-	if w.route != "" {
-		rec.AddAttrs(slog.String("route", w.route))
+	if w.receipt.Route != "" {
+		rec.AddAttrs(slog.String("route", w.receipt.Route))
 	}
-	if w.hasReceipt {
+	if w.receipt.Outcome != 0 {
 		rec.AddAttrs(w.receiptAttrs()...)
 	}
 	if id := w.requestID(r); id != "" {

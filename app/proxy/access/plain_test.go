@@ -22,8 +22,7 @@ func TestH21_AccessLogHidesNothing(t *testing.T) {
 			r.Header[name] = []string{s}
 		}
 		h := func(w http.ResponseWriter, r *http.Request) {
-			w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{Err: errors.New(s), Forwarded: s})
-			w.(interface{ SetRoute(string) }).SetRoute(s)
+			w.(weirhttp.ReceiptWriter).SetReceipt(weirhttp.Receipt{Route: s, Outcome: weirhttp.OutcomeFailed, Err: errors.New(s), Forwarded: s})
 			w.WriteHeader(502)
 		}
 		for _, format := range []access.Format{access.JSON, access.Text, access.Combined} {

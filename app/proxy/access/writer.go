@@ -32,8 +32,6 @@ type writer struct {
 	bytes                int64     // of the body
 	broken               bool      // the handler panicked, which breaks the answer off
 	receipt              weirhttp.Receipt
-	hasReceipt           bool
-	route                string
 }
 
 // Unwrap is for http.ResponseController.
@@ -42,14 +40,9 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // SetReceipt takes note of what the cache and the limits did; the last one
 // counts.
 func (w *writer) SetReceipt(r weirhttp.Receipt) {
-	w.receipt, w.hasReceipt = r, true
-	if next, ok := w.ResponseWriter.(weirhttp.ReceiptWriter); ok {
-		next.SetReceipt(r)
-	}
+	w.receipt = r
+	weirhttp.SetReceipt(w.ResponseWriter, r)
 }
-
-// SetRoute takes note of the route.
-func (w *writer) SetRoute(name string) { w.route = name }
 
 // WriteHeader writes a head; those before the final one are not noted.
 func (w *writer) WriteHeader(status int) {

@@ -127,7 +127,7 @@ func collected(t *testing.T) map[string]bool {
 	}
 	g.Get(t.Context(), "tea")
 	g.Close(context.Background()) // the Observer has been told
-	tel.Middleware(gw, "").ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://shop.example/", nil))
+	tel.Middleware("")(gw).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://shop.example/", nil))
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func sent(t *testing.T, trusted bool) (all []*metricspb.Metric, instrument bool)
 	}
 	r := httptest.NewRequest(http.MethodGet, "http://shop.example/", nil)
 	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	w.Middleware(http.NotFoundHandler(), "").ServeHTTP(httptest.NewRecorder(), r)
+	w.Middleware("")(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
 	if err := e.Close(context.Background()); err != nil { // sends
 		t.Error(err)
 	}

@@ -6,32 +6,41 @@ import (
 	"strings"
 )
 
-// Reject answers what a gateway never forwards (H18), and reports whether it
-// did: CONNECT (501), TRACE (405), a change to another version of HTTP or to TLS
+// Reject answers what a gateway never forwards (see Refusal), and reports whether it
+// did.
+func Reject(w http.ResponseWriter, r *http.Request) bool {
+	status, text := Refusal(w.Header(), r)
+	return status != 0 && refuse(w, r, status, text)
+}
+
+// Refusal returns the status and the text for what a gateway never forwards (H18), 0 for
+// all else, and puts fields into h that belong to it: CONNECT (501), TRACE (405), a change to another version of HTTP or to TLS
 // within the connection (501), and a target, an authority or a method that is
 // none (400). A client on
 // HTTP/1 that tried the first or the third may go on as if it had been granted,
 // so its connection is closed.
-func Reject(w http.ResponseWriter, r *http.Request) bool {
+func Refusal(h http.Header, r *http.Request) (status int, text string) {
 	switch {
 	case r.Method == http.MethodConnect:
-		return refuse(w, r, http.StatusNotImplemented, "CONNECT is not supported")
+		status, text = http.StatusNotImplemented, "CONNECT is not supported"
 	case r.Method == http.MethodTrace:
-		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
-		return refuse(w, r, http.StatusMethodNotAllowed, "TRACE is not allowed")
+		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		status, text = http.StatusMethodNotAllowed, "TRACE is not allowed"
 	case switchesHTTP(r):
-		return refuse(w, r, http.StatusNotImplemented, "this upgrade is not supported")
+		status, text = http.StatusNotImplemented, "this upgrade is not supported"
+	default:
+		if text = unclear(r); text != "" {
+			status = http.StatusBadRequest
+		} else if r.RequestURI != "" || r.URL == nil { // else no server's request
+			if _, ok := targetPath(r); !ok {
+				status, text = http.StatusBadRequest, "this request target cannot be forwarded"
+			}
+		}
 	}
-	if why := unclear(r); why != "" {
-		return refuse(w, r, http.StatusBadRequest, why)
+	if status != 0 && r.ProtoMajor <= 1 {
+		h.Set("Connection", "close")
 	}
-	if r.RequestURI == "" && r.URL != nil {
-		return false // no server's request
-	}
-	if _, ok := targetPath(r); !ok {
-		return refuse(w, r, http.StatusBadRequest, "this request target cannot be forwarded")
-	}
-	return false
+	return status, text
 }
 
 // refuse answers, and returns true. Over HTTP/1 it ends the connection; over
