@@ -25,13 +25,13 @@ func TestRepoOneLifecycle(t *testing.T) {
 			}
 			name := f.ast.Name.Name + "." + receiver(fn)
 			switch fn.Name.Name {
-			case "Close":
+			case "Close", "Drain":
 				closing++
-				params := fn.Type.Params.List
+				params, results := fn.Type.Params.List, fn.Type.Results
 				if _, ok := plain[name]; ok {
 					delete(plain, name)
-				} else if len(params) != 1 || text(params[0].Type) != "context.Context" {
-					t.Errorf("%s: %s.Close takes no context; want Close(ctx context.Context) error", f.path, name)
+				} else if len(params) != 1 || text(params[0].Type) != "context.Context" || results == nil || len(results.List) != 1 || text(results.List[0].Type) != "error" {
+					t.Errorf("%s: %s.%s; want %s(ctx context.Context) error", f.path, name, fn.Name.Name, fn.Name.Name)
 				}
 			case "Stop", "Shutdown", "LeaveFleet", "StopRefreshing":
 				t.Errorf("%s: %s.%s; want Close, or Drain", f.path, name, fn.Name.Name)
@@ -39,7 +39,7 @@ func TestRepoOneLifecycle(t *testing.T) {
 		}
 	}
 	if closing < 15 || len(plain) > 0 {
-		t.Errorf("%d types have a Close, and of the exceptions %v are left; is this test looking?", closing, plain)
+		t.Errorf("%d methods Close and Drain, and of the exceptions %v are left; is this test looking?", closing, plain)
 	}
 }
 

@@ -113,8 +113,15 @@ func (c *call) waited(f *flight, since time.Time, left bool) {
 	h.tell(func() { h.o.Observer.Waited(c.r.Context(), w) })
 }
 
-// tell calls what tells an Observer, and survives its panics.
+// tell calls what tells an Observer, and counts its panics.
 func (h *Handler) tell(f func()) {
-	defer func() { _ = recover() }()
+	returned := false
+	defer func() {
+		if !returned {
+			_ = recover()
+			h.count.observerPanics.Add(1)
+		}
+	}()
 	f()
+	returned = true
 }

@@ -13,8 +13,9 @@ import (
 // logs are Observers. A hit is never observed; Stats counts hits.
 //
 // The methods are called on the goroutines of calls and requests, several at a
-// time, under no lock. They must be quick. A panic in one is swallowed. Embed
-// NopObserver, so that a method added here later does not break the build.
+// time, under no lock. They must be quick. A panic in one is swallowed and
+// counted in Stats.ObserverPanics. Embed NopObserver, so that a method added here later
+// does not break the build.
 type Observer interface {
 	// CallStart is called before the next handler is, with the request that it
 	// gets: header is that request's own, and may be added to (a traceparent). The

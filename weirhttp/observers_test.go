@@ -3,6 +3,7 @@ package weirhttp_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -61,5 +62,24 @@ func TestC9_ObserversAreChained(t *testing.T) {
 		if !slices.Equal(log, want) || !slices.Equal(header["Seen"], []string{"a", "b"}) {
 			t.Errorf("calls = %q, %v; want %q", log, header, want)
 		}
+	}
+}
+
+// A panic of an Observer is counted, and the request is answered all the same.
+func TestC9_ObserverPanicsAreCounted(t *testing.T) {
+	var log []string
+	h, err := weirhttp.New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), weirhttp.Options{
+		Observer: link{"a", &log, func() { panic("observer") }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := h.Stats().ObserverPanics; n != 2 || len(log) != 2 || w.Code != 200 {
+		t.Errorf("ObserverPanics = %d, %q, status %d; want those of the start and the end, and 200", n, log, w.Code)
 	}
 }

@@ -61,6 +61,8 @@ type Stats struct {
 	// Waited is how long they did, in all.
 	Waited time.Duration `json:"waited_ns"`
 
+	ObserverPanics uint64 `json:"observer_panics"` // swallowed, see Observer
+
 	Slow SlowStats `json:"slow"`
 
 	InFlight int `json:"in_flight"` // calls now
@@ -164,7 +166,7 @@ type counters struct {
 	requests, hits, stale, shed, joined, validated         atomic.Uint64
 	calls, refreshes, failed, broken, abandoned            atomic.Uint64
 	released, left, lagged, refusedClient, refused, queued atomic.Uint64
-	fleetStale, serverErrors, staleOnError                 atomic.Uint64
+	fleetStale, serverErrors, staleOnError, observerPanics atomic.Uint64
 	missed, unanswered, leftMidway                         atomic.Uint64
 	readAhead, noMemory                                    atomic.Uint64
 	cutSending, cutReading, cutBlocked                     atomic.Uint64
@@ -190,7 +192,7 @@ func (h *Handler) Stats() Stats {
 		Joined: c.joined.Load(), Validated: c.validated.Load(), Fleet: fleetHits + fleetStale, FleetStale: fleetStale,
 		Calls: c.calls.Load(), Refreshes: c.refreshes.Load(), Failed: c.failed.Load(),
 		Broken: c.broken.Load(), Abandoned: c.abandoned.Load(),
-		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(),
+		ServerErrors: c.serverErrors.Load(), StaleOnError: c.staleOnError.Load(), ObserverPanics: c.observerPanics.Load(),
 		Missed: c.missed.Load(), Unanswered: c.unanswered.Load(),
 		Released: c.released.Load(), Left: c.left.Load(), LeftMidway: c.leftMidway.Load(), Lagged: c.lagged.Load(),
 		RefusedClient: c.refusedClient.Load(), Refused: c.refused.Load(), Queued: c.queued.Load(),
