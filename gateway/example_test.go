@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/gateway"
@@ -41,4 +42,41 @@ func ExampleNew() {
 	// 200 3 mills
 	// 200 3 mills
 	// 1 hit
+}
+
+// The path of the public URL has the language, which the server wants as a field. The
+// cache's key is made after Rewrite, so both languages are kept apart by Vary.
+func ExampleRoute_rewrite() {
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		w.Header().Set("Vary", "Accept-Language")
+		fmt.Fprintln(w, r.URL.Path, "in", r.Header.Get("Accept-Language"))
+	}))
+	defer pages.Close()
+
+	g, err := gateway.New(gateway.Config{
+		Upstreams: []gateway.Upstream{{Name: "pages", Servers: []string{pages.URL}}},
+		Routes: []gateway.Route{{Name: "pages", Rewrite: func(r *http.Request) {
+			language, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+			r.URL.Path, r.URL.RawPath = "/"+path, ""
+			r.Header.Set("Accept-Language", language)
+		}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+
+	for _, path := range []string{"/de/about", "/en/about", "/de/about"} {
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, httptest.NewRequest("GET", "http://shop.example"+path, nil))
+		fmt.Print(w.Body)
+	}
+	st := g.Stats().Routes["pages"]
+	fmt.Println(st.Calls, "calls,", st.Hits, "hit")
+	// Output:
+	// /about in de
+	// /about in en
+	// /about in de
+	// 2 calls, 1 hit
 }

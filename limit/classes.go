@@ -13,9 +13,10 @@ const classCount = 3
 //
 // The zero classes is empty and ready to use. It has no lock of its own.
 type classes struct {
-	of   [classCount]queue // lowest first
-	n    int
-	turn uint64 // the last one given out
+	of    [classCount]queue // lowest first
+	n     int               // waiters
+	units int               // that they want, together
+	turn  uint64            // the last one given out
 }
 
 func (q *classes) push(w *waiter, class int) {
@@ -26,6 +27,7 @@ func (q *classes) push(w *waiter, class int) {
 	}
 	q.of[class].push(w)
 	q.n++
+	q.units += w.units
 }
 
 // move puts w, which is in the queue, into another class. Upwards it comes to the
@@ -70,11 +72,9 @@ func (q *classes) remove(w *waiter) bool {
 		return false
 	}
 	q.n--
+	q.units -= w.units
 	return true
 }
-
-// units returns how many units all who wait want, together.
-func (q *classes) units() int { return q.ahead(0, false) }
 
 // ahead returns how many units would be served before a newcomer of class.
 func (q *classes) ahead(class int, newestFirst bool) int {

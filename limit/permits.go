@@ -168,7 +168,7 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 // those who wait now are served. c.mu must be held.
 func (c *pool) refuseLocked(r Reason, now time.Duration) time.Duration {
 	c.refused[r]++
-	return c.drain.retry(c.waitLocked(c.q.units(), now))
+	return c.drain.retry(c.waitLocked(c.q.units, now))
 }
 
 // waitLocked is how long a caller with so many units ahead of it in the queue is

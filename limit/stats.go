@@ -59,7 +59,7 @@ func (c *pool) statsLocked() ConcurrencyStats {
 		Overloaded: c.overloadedLocked(now),
 	}
 	if c.inUse >= c.limit {
-		s.Wait = c.waitLocked(c.q.units(), now)
+		s.Wait = c.waitLocked(c.q.units, now)
 	}
 	return s
 }

@@ -1,0 +1,42 @@
+package weir_test
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var walkFile = regexp.MustCompile("`([a-z0-9_./]+\\.(?:go|lua))`")
+
+// The walks of the design name files that exist: a path from the root, or from the folder
+// of the row's first file.
+func TestRepoWalksNameFiles(t *testing.T) {
+	needCheckout(t)
+	b, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walks, _ := strings.Cut(string(b), "## The way of a Get")
+	walks, _, ok := strings.Cut(walks, "## Lock order")
+	n := 0
+	for row := range strings.Lines(walks) {
+		folder := "."
+		for i, m := range walkFile.FindAllStringSubmatch(row, -1) {
+			name := m[1]
+			if i == 0 {
+				folder = path.Dir(name)
+			}
+			n++
+			if _, err := os.Stat(name); err != nil {
+				if _, err := os.Stat(path.Join(folder, name)); err != nil {
+					t.Errorf("docs/design.md: %s is not there", name)
+				}
+			}
+		}
+	}
+	if !ok || n < 50 {
+		t.Errorf("%d files in the walks; is this test looking?", n)
+	}
+}
