@@ -14,8 +14,9 @@ import (
 //
 // The methods are called on the goroutines of calls and requests, several at a
 // time, under no lock. They must be quick. A panic in one is swallowed and
-// counted in Stats.ObserverPanics. Embed NopObserver, so that a method added here later
-// does not break the build.
+// counted in Stats.ObserverPanics. runtime.Goexit ends the request, or the call, on whose
+// goroutine it is, as in any handler. Embed NopObserver, so that a method added here
+// later does not break the build.
 type Observer interface {
 	// CallStart is called before the next handler is, with the request that it
 	// gets: header is that request's own, and may be added to (a traceparent). The

@@ -4,9 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/weirhttp"
 )
 
@@ -81,5 +86,64 @@ func TestC9_ObserverPanicsAreCounted(t *testing.T) {
 	}
 	if n := h.Stats().ObserverPanics; n != 2 || len(log) != 2 || w.Code != 200 {
 		t.Errorf("ObserverPanics = %d, %q, status %d; want those of the start and the end, and 200", n, log, w.Code)
+	}
+}
+
+// An exiter ends its goroutine in one of its methods.
+type exiter struct{ in string }
+
+func (e exiter) exit(method string) {
+	if e.in == method {
+		runtime.Goexit()
+	}
+}
+
+func (e exiter) CallStart(ctx context.Context, _ weirhttp.CallInfo, _ http.Header) context.Context {
+	e.exit("CallStart")
+	return ctx
+}
+func (e exiter) CallEnd(context.Context, weirhttp.CallInfo, weirhttp.CallEnd) { e.exit("CallEnd") }
+func (e exiter) Waited(context.Context, weirhttp.Wait)                        { e.exit("Waited") }
+func (e exiter) Event(context.Context, weirhttp.Event)                        { e.exit("Event") }
+
+// runtime.Goexit in an Observer costs the requests whose goroutine it ends, and nothing
+// that others need: permits, flights, and the end of Close.
+func TestC9_ObserversThatExitLeakNothing(t *testing.T) {
+	for _, in := range []string{"CallStart", "CallEnd", "Waited", "Event"} {
+		for _, method := range []string{"GET", "POST"} {
+			for _, failing := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 2})
+					if err != nil {
+						t.Fatal(err)
+					}
+					h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						time.Sleep(time.Second)
+						if failing {
+							weirhttp.SinkOf(w).Fail(context.DeadlineExceeded)
+						}
+					}), weirhttp.Options{Limiter: c, Observer: exiter{in}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					var requests sync.WaitGroup
+					for range 3 {
+						requests.Go(func() {
+							ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+							defer cancel()
+							h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, method, "http://a/", nil))
+						})
+					}
+					requests.Wait()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					err = h.Close(ctx)
+					synctest.Wait()
+					if s := h.Stats(); err != nil || c.Stats().InUse != 0 || s.InFlight != 0 || s.Waiting != 0 || s.Flights != 0 {
+						t.Errorf("%s, %s, failing %v: Close = %v, %d permits in use, %+v; want none", in, method, failing, err, c.Stats().InUse, s)
+					}
+				})
+			}
+		}
 	}
 }
