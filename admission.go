@@ -34,7 +34,7 @@ func queueLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) er
 	return l.Queue.Join(d.Until, int8(d.Priority))
 }
 
-// demandLocked returns what those who wait for l now bring to the limiter. If
+// demandLocked returns what the callers that wait for l now bring to the limiter. If
 // there are none but the Guard, or l goes on without anybody, that is no deadline
 // and the lowest class; that of a refresh in the background is Background. The
 // table's lock must be held, and l not be final.

@@ -13,8 +13,8 @@ import (
 //	t - delta·beta·ln(U) >= T
 //
 // where delta is how long its load took and U is uniform in (0, 1]. Each
-// request draws anew, so that the more often a key is asked for, the earlier
-// it is refreshed. -ln(U) is exponential with mean 1.
+// request draws anew, so that a key with more requests is refreshed
+// earlier. -ln(U) is exponential with mean 1.
 
 // drawReach is the largest -ln(U) that counts. As long before the expiry as
 // this times delta·beta, and earlier, a request is given no draw, so that most

@@ -1,7 +1,7 @@
 package weir
 
 // elect reports whether a refresh of e, which may be nil, is due and the caller
-// is the one to start it. However many ask at once, one is elected. It is asked
+// is the one to start it. However many ask at once, one is elected. It is called
 // once for a request: with RefreshBeta it draws.
 //
 // While a refresh is in flight, the entry is due at farAhead. That must end with the

@@ -114,7 +114,7 @@ func (e *entry[V]) failing(now instant) *memo {
 	return &e.extra.memo
 }
 
-// previous returns what a load is told about e.
+// previous returns what a load learns about e.
 func (e *entry[V]) previous(now instant) Previous[V] {
 	if e == nil || e.kind != kindValue {
 		return Previous[V]{}
@@ -187,7 +187,7 @@ func (e *entry[V]) refreshNegative(o *Options) {
 	e.refreshFrom.Store(longAgo)
 	if o.RefreshAhead > 0 || o.RefreshBeta > 0 {
 		e.extra.due = new(atomic.Int64)
-		e.extra.due.Store(min(refreshFrom(o, e), farAhead-1)) // for ever, but not elected
+		e.extra.due.Store(min(refreshFrom(o, e), farAhead-1)) // never, unless elected
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // the memories and the running loads of other instances have is dropped by a
 // push, a millisecond or so later. If that is lost without a trace, memory is
 // served for at most MemoryCap; where an instance is cut off from the Tier, until
-// the windows of the entry end. Where the Tier is not to be had each instance
+// the windows of the entry end. Without its Tier each instance
 // goes on alone.
 //
 // A Guard with a Fleet watches the Tier until Close.
@@ -36,8 +36,8 @@ type Fleet struct {
 	Codec fleet.Codec
 
 	// CancelLost cancels a load whose lease was lost (this instance was paused,
-	// or the key written) with ErrLeaseLost. Otherwise it goes on for those who
-	// wait here, and is not kept.
+	// or the key written) with ErrLeaseLost. Otherwise it goes on for the
+	// callers that wait here, and its result is not kept.
 	CancelLost bool
 }
 
@@ -181,7 +181,7 @@ func (t *fleetClient[K, V]) keyLocked(name string) (K, bool) {
 	return key, ok
 }
 
-// changedElsewhere is told of changes of keys by others.
+// changedElsewhere handles changes of keys by other instances.
 func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) {
 	g.flights.Lock()
 	defer g.flights.Unlock()
@@ -206,7 +206,7 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 	}
 }
 
-// taggedElsewhere is told of invalidations by tag by others.
+// taggedElsewhere handles invalidations by tag by other instances.
 func (g *Guard[K, V]) taggedElsewhere(tag string) {
 	if tag == "" {
 		_ = g.invalidateAll() // closed: then nothing is loaded any more
@@ -230,7 +230,7 @@ func (g *Guard[K, V]) demoteAll() {
 	g.eachEntry(func(*entry[V]) bool { return true }, func(e *entry[V], now instant) *entry[V] { return e.demoted(now) })
 }
 
-// pendingInFleet is told when the Tier has not acknowledged invalidations, and
+// pendingInFleet is called when the Tier has not acknowledged invalidations, and
 // when it has acknowledged all of them.
 func (g *Guard[K, V]) pendingInFleet(p fleetclient.Pending) {
 	kind := EventInvalidationsSent
@@ -292,7 +292,7 @@ func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now
 	return &fleet.Entry{Data: data, Fresh: time.Duration(e.freshUntil - now), Keep: keep}, err
 }
 
-// received makes an entry of an answer that was asked for at the instant asked.
+// received makes an entry of an answer to a question of the instant asked.
 // It returns nil if there is none that can be decoded.
 func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 	v := a.Value
@@ -322,7 +322,7 @@ func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 }
 
 // remoteNotFound is the error of a key that the source does not have, as another
-// instance was told.
+// instance has found.
 func remoteNotFound(text []byte) error {
 	if string(text) == ErrNotFound.Error() {
 		return ErrNotFound
@@ -330,7 +330,7 @@ func remoteNotFound(text []byte) error {
 	return notFound{&fleet.RemoteError{Failure: fleet.Failure{Kind: ClassNotFound.String(), Text: string(text)}}}
 }
 
-// failure is what the fleet is told of a load that failed.
+// failure is what the fleet learns about a load that failed.
 func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
 	if class == ClassCanceled {
 		return fleet.Outcome{}

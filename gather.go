@@ -190,7 +190,7 @@ func (g *Guard[K, V]) strandedLocked() []*inflight.Load[K, outcome[V]] {
 	return lost
 }
 
-// dismiss wakes those who wait for loads that strandedLocked has failed.
+// dismiss wakes the callers that wait for loads that strandedLocked has failed.
 func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 	for _, l := range lost {
 		l.End(ErrStuck)

@@ -118,7 +118,7 @@ func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.Flig
 		return "", false
 	case l.FinalLocked():
 		return inspect.FlightStuck, true
-	case stage == stageAsking, returned && g.fleet != nil: // then the fleet is told
+	case stage == stageAsking, returned && g.fleet != nil: // then the outcome goes to the fleet
 		return inspect.FlightAsking, true
 	case stage == stageRunning:
 		return inspect.FlightRunning, true
@@ -160,8 +160,8 @@ func (e *entry[V]) standing(n *inspect.Entries, now instant) *int {
 	return &n.Dead
 }
 
-// HotKeys returns at most so many of the keys that are asked for most, and of
-// those whose loads take the longest together; no more than Options.HotKeys. A
+// HotKeys returns at most so many of the keys with the most calls, and of the
+// keys whose loads take the longest in total; no more than Options.HotKeys. A
 // call of Get, GetResult or Refresh is a call, and so is each distinct key of a
 // GetMany, whatever it is answered from. The time of a bulk load is divided
 // evenly between its keys. A load that hangs counts with LoadTimeout when that is

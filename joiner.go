@@ -38,7 +38,7 @@ func (c *call[K, V]) attachLocked(f *inflight.Flight[K, outcome[V]]) {
 }
 
 // leave takes the call off its flight, if it is on one. A load that is queued has
-// the priority of those who stay. leave reports false if there is nothing to leave
+// the priority of the calls that stay. leave reports false if there is nothing to leave
 // any more, as the flight's answer is there.
 func (c *call[K, V]) leave() bool {
 	if !c.joiner.taken {

@@ -72,7 +72,7 @@ func (v verdict[K]) of(key K, loaded bool) error {
 // is not, err stays as it was made.
 //
 // What is left must not match ErrNotFound on account of another key, or a key
-// that has failed is taken for one that does not exist. So of several joined
+// that has failed would pass for one that does not exist. So of several joined
 // errors those that say not-found are dropped if others say something else.
 func split[K comparable](err error) (named KeyErrors[K], rest error, changed bool) {
 	switch e := err.(type) {

@@ -48,7 +48,7 @@ func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 		return
 	}
 	if due := e.due(); due != nil {
-		from = min(from, farAhead-1) // for ever, but not elected
+		from = min(from, farAhead-1) // never, unless elected
 		if at := due.Load(); at == farAhead || at < from {
 			due.Store(from)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/chain"
 )
 
-// An Observer is told what a Guard does: metrics, traces and logs are
+// An Observer is notified of what a Guard does: metrics, traces and logs are
 // Observers. A Guard without one spends nothing on it, and a hit is never
 // observed; Stats counts hits.
 //

@@ -183,7 +183,7 @@ type Options struct {
 	// errors that match ErrNotFound or context.Canceled, nor about the
 	// Guard's own. Nil: all others are ClassTransient. It must not block.
 	//
-	// It is asked about a not-found that the load got from a Guard, of this or
+	// It also classifies a not-found that the load got from a Guard, for this or
 	// another key, by a call with its context, however the load wraps it: the
 	// avatar that a user lacks does not make the user missing. Return
 	// ClassNotFound to hand it on, as happens without a Classify.
@@ -199,7 +199,7 @@ type Options struct {
 	// some nanoseconds more. Zero or negative: none, at no cost.
 	HotKeys int
 
-	// Observer is told what happens. Nil: nobody is, at no cost. See [Observers] for
+	// Observer is notified of what happens. Nil costs nothing. See [Observers] for
 	// several.
 	Observer Observer
 	// ReportEvictions reports each eviction to the Observer, as EventEvicted, on a

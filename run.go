@@ -58,7 +58,7 @@ type answer[V any] struct {
 	keep  bool // into memory with it
 	heavy bool // kept out of memory by its weight
 
-	noStore  bool // nor to be had by others
+	noStore  bool // nor for others
 	fromTier bool // another instance has loaded it
 
 	err   error
@@ -245,7 +245,7 @@ func (r *run[K, V]) end() {
 // release gives the permit back.
 func (r *run[K, V]) release() { r.g.release(r.permit, r.permitOutcome()) }
 
-// finish makes the result final and wakes those who wait, unless the load was
+// finish makes the result final and wakes the callers that wait, unless the load was
 // given up before. It reports whether it was not.
 func (r *run[K, V]) finish() bool {
 	counts := r.commit()

@@ -12,7 +12,7 @@ import (
 // A fleetLookup is what a load does in the fleet for one of its keys.
 type fleetLookup[V any] struct {
 	sub   *fleetclient.Subscription
-	asked instant             // when the answer below was asked for
+	asked instant             // when the question of the answer below was asked
 	first *fleetclient.Answer // asked already, by the load that this one was taken out of
 	grant uint64              // the fence of a lease that was granted and is not held yet, which closeLookups gives up; 0 for none
 
@@ -71,7 +71,7 @@ func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 			return true
 		}
 		if a.Grant == fleet.GrantLease && p.sub.Overtaken(a.Fence) {
-			p.sub.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before it was told
+			p.sub.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before we knew of it
 			p.grant = 0
 			continue
 		}
@@ -173,7 +173,7 @@ func (r *run[K, V]) hold(p *fleetLookup[V], fence uint64) bool {
 	return !final
 }
 
-// givenUp is what the fleet is told of a load that is final while its function
+// givenUp is what the fleet learns about a load that is final while its function
 // runs.
 func (r *run[K, V]) givenUp() fleet.Outcome {
 	var late *TimeoutError
@@ -351,7 +351,7 @@ func (r *run[K, V]) closeLookups() {
 	}
 }
 
-// fleetOutcome is what the fleet is told of the ith key.
+// fleetOutcome is what the fleet learns about the ith key.
 func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	g, t := r.g, r.g.fleet
 	defer func() {

@@ -12,7 +12,7 @@ import (
 // A Source loads either plain values, by Load and LoadMany, or entries that
 // decide for themselves, by LoadEntry and LoadEntries. At least one function must
 // be set, and only functions of one of the two kinds: otherwise whether an entry
-// has its tags would depend on how it was asked for. The functions run on the
+// has its tags would depend on which call loaded it. The functions run on the
 // Guard's goroutines, several at a time. They must respect their context;
 // Options.LoadTimeout says what happens with one that does not.
 type Source[K comparable, V any] struct {
@@ -22,7 +22,7 @@ type Source[K comparable, V any] struct {
 	Load func(ctx context.Context, key K) (V, error)
 
 	// LoadEntry is a Load that also decides what becomes of its value: how
-	// long it is kept, under which tags, or not at all. It is told the
+	// long it is kept, under which tags, or not at all. It gets the
 	// previous value, so that it can ask the source whether that still holds.
 	// With an error that is not-found, the TTL and Tags of the returned Entry
 	// are those of the negative answer.
@@ -120,7 +120,7 @@ type Entry[V any] struct {
 	// version is.
 	Version string
 
-	// NoStore keeps the value for those who waited for it only. An entry that
+	// NoStore keeps the value for the callers that waited for it only. An entry that
 	// is in memory already is removed.
 	NoStore bool
 

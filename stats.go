@@ -61,7 +61,7 @@ type Stats struct {
 	Stuck      int // of them beyond LoadTimeout
 }
 
-// FleetStats are counts of what a Guard has asked its fleet's Tier, and was told.
+// FleetStats count what a Guard has asked its fleet's Tier, and the replies.
 type FleetStats struct {
 	// Open: the breaker before the Tier is open, so the Guard goes on by itself. It
 	// is how things stand, and false where the Tier has no breaker.
@@ -82,7 +82,7 @@ type FleetStats struct {
 	Unavailable                             uint64
 
 	Waits  uint64 // for another instance's load
-	Pushes uint64 // changes that were told
+	Pushes uint64 // changes that the Tier has reported
 	Resets uint64 // how often some may have been missed
 
 	// Pending are the invalidations that the Tier has not acknowledged, now.

@@ -39,8 +39,8 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	return w.err
 }
 
-// SetMany is [Guard.Set] for several keys; in a fleet the Tier is asked for 64 of
-// them at a time. If some keys have an error, it returns them as KeyErrors[K];
+// SetMany is [Guard.Set] for several keys; in a fleet it writes 64 of them
+// to the Tier at a time. If some keys have an error, it returns them as KeyErrors[K];
 // the others are set. With a key that is not equal to itself it is ErrKey, and
 // nothing is set.
 func (g *Guard[K, V]) SetMany(ctx context.Context, values map[K]V) error {
@@ -84,7 +84,7 @@ type setting[K comparable, V any] struct {
 	tags  []string
 	keep  bool // into memory with it
 	heavy bool // kept out of memory by its weight
-	none  bool // to be had by nobody: NoStore
+	none  bool // for nobody else: NoStore
 
 	sub         *fleetclient.Subscription // nil without a fleet, as what follows
 	name        string
@@ -229,8 +229,8 @@ func (g *Guard[K, V]) settlesLocked(w *setting[K, V]) bool {
 // even if the source is down; Expire does. It returns ErrKey, or ErrClosed
 // after Close.
 //
-// In a fleet it is done for all, if the error is nil: whoever asks the Tier from
-// then on gets nothing older, and see [Fleet] for what others have in memory.
+// In a fleet it is done for all, if the error is nil: from then on the Tier returns
+// nothing older, and see [Fleet] for what others have in memory.
 // If the Tier has not acknowledged it, the error is a *fleet.PendingError (it
 // matches fleet.ErrUnavailable): it is done here, and queued for the others until
 // the Tier acknowledges it. Meanwhile this Guard takes nothing from the Tier that it

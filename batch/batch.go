@@ -55,7 +55,7 @@ func (bt *batch[T, R]) addLocked(c *call[T, R]) {
 	bt.waiting++
 }
 
-// demandLocked is what those who wait ask of the limiter together. Batcher.mu
+// demandLocked is what the callers that wait bring to the limiter together. Batcher.mu
 // must be held.
 func (bt *batch[T, R]) demandLocked() admit.Demand {
 	d, _ := bt.crowd.Demand()
@@ -144,5 +144,5 @@ func (c *batchContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// String spares those who print a context a walk through the batch.
+// String keeps fmt from walking through the batch when a context is printed.
 func (c *batchContext) String() string { return "weir.batch" }

@@ -229,7 +229,7 @@ func (b *Batcher[T, R]) leave(c *call[T, R]) error {
 	c.left = true
 	bt.waiting--
 	if lower := bt.crowd.Remove(&c.inCrowd); lower && bt.waiting > 0 && bt.place != nil {
-		bt.place.Leave(bt.demandLocked().Priority) // as those who stay
+		bt.place.Leave(bt.demandLocked().Priority) // as the callers that stay
 	}
 	if !bt.departed {
 		bt.removeLocked(c)

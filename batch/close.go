@@ -6,14 +6,14 @@ import (
 )
 
 // closeGrace is how long Close waits, after its context has ended, for bulk
-// calls that heed their cancellation to return.
+// calls that respect their cancellation to return.
 const closeGrace = 100 * time.Millisecond
 
 // Close refuses newcomers, sends off at once what is gathered, and waits until
 // all bulk calls have returned. If ctx ends first it cancels them with the cause
 // ErrClosed; their callers get that error, within an *UnknownError if their item
-// had departed. It gives those that heed it 100 ms to return, and then returns a
-// *CloseError, which says how many do not. It may be called again to go on
+// had departed. It gives them 100 ms to return, and then returns a
+// *CloseError, which says how many have not. It may be called again to go on
 // waiting. It is safe for concurrent use.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	b.mu.Lock()

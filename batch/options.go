@@ -45,7 +45,7 @@ type Options struct {
 	// RetrySingly has a bulk call that failed as a whole (an error that is not
 	// an Errors; not a panic, a timeout or a refusal) tried again item by item,
 	// each alone, with its own error. So one bad item does not fail the
-	// others, and who sent it is told.
+	// others, and its caller gets its error.
 	//
 	// It is safe only where a failed bulk call has changed nothing (a
 	// transaction) or where doing an item twice is the same as once.

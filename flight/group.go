@@ -51,7 +51,7 @@ type Result[V any] struct {
 // [Group.Grace]).
 //
 // A fn that asks for other keys must bound its wait for them: two runs that
-// wait for each other's keys, started by two callers, would do so for ever. A
+// wait for each other's keys, started by two callers, would never end. A
 // run that waits for itself, alone or through others that it started, gets
 // [ErrRecursive].
 //
@@ -158,7 +158,7 @@ func (g *Group[K, V]) run(l *inflight.Load[K, V], fn func(context.Context) (V, e
 	returned = true
 }
 
-// finish makes the result final and wakes those who wait.
+// finish makes the result final and wakes the callers that wait.
 func (g *Group[K, V]) finish(l *inflight.Load[K, V], v V, err error) {
 	g.table.Lock()
 	if !l.FinalLocked() {

@@ -22,11 +22,11 @@ type Config struct {
 	Routes []Route
 	// Cache is shared by all routes. nil means one with 64 MiB.
 	Cache *weirhttp.Cache
-	// Fleet lets several gateways be one. nil means that each goes by itself.
+	// Fleet lets several gateways be one. nil means that each is alone.
 	Fleet *Fleet
-	// TrustedProxies are those whose X-Forwarded-For, -Proto and -Host are
-	// believed and passed on. From anybody else they are removed. nil trusts
-	// nobody.
+	// TrustedProxies are the networks whose X-Forwarded-For, -Proto and -Host are
+	// believed and passed on. From other peers they are removed. nil trusts
+	// none.
 	TrustedProxies []netip.Prefix
 	// Name is who we are in Via, Cache-Status and Proxy-Status, as that of an
 	// Upstream. Empty means "weir".
@@ -46,14 +46,14 @@ type Config struct {
 	// all routes together, BlockedShare of each upstream, and of each route's own
 	// cap. The zero value is safe.
 	Clients weirhttp.ClientLimits
-	// Observer is told what happens. nil costs nothing.
+	// Observer is notified of what happens. nil costs nothing.
 	Observer weirhttp.Observer
 	// ErrorHandler writes the responses that the Gateway and its routes make themselves:
 	// refusals, requests without a route, and errors where there is nothing stale to
 	// serve. nil means a line of plain text. See weirhttp.Options.
 	ErrorHandler weirhttp.ErrorHandler
 	// Front returns what answers the requests of a route in its place, nil for
-	// the route itself; it reaches that by ServeRoute. It is asked for each
+	// the route itself; it reaches that by ServeRoute. It is called for each
 	// request that the route's Rate has let in, but not in observe mode, and must
 	// not block. nil means that there is nothing before routes.
 	Front func(route string) http.Handler
@@ -125,7 +125,7 @@ type Upstream struct {
 // Health says how servers are found to be ill. The zero value has no active
 // checks; a server that fails 5 calls in a row is left alone for 10 s.
 type Health struct {
-	// Path is asked of each server, with GET, every Interval, give or take a
+	// Path is requested from each server, with GET, every Interval, give or take a
 	// half. Empty means no active checks. A status from 200 to 399 is healthy.
 	Path     string
 	Interval time.Duration // 0 means 2 s, at least 10 ms
@@ -206,8 +206,8 @@ const DefaultHotKeys = 100
 // and says more. Of two routes with PathMatch the one for the path as sent loses:
 // /a/../b is for /b.
 //
-// What is forwarded, and what the cache's key is made of, is in any case what the
-// client sent.
+// The target that is forwarded, and is part of the cache's key, is the one that the
+// client sent, or that Rewrite has made of it.
 type Route struct {
 	// Name is what it is called in stats and logs, as that of an Upstream. It
 	// must be unique.
@@ -250,8 +250,8 @@ type Route struct {
 	// from TrustedProxies, its Name from the route's, so these are left empty. nil
 	// means no limit.
 	Rate *weirhttp.ClientLimiterOptions
-	// RateBy is what clients are told apart by: "address" (the default) or
-	// "header:NAME", with the address of those who do not send it.
+	// RateBy says how to tell clients apart: by "address" (the default) or
+	// "header:NAME", with the address of clients that do not send it.
 	RateBy string
 	// Priority is the class of the route's requests in the upstream's queue.
 	Priority limit.Priority

@@ -86,7 +86,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if err := g.Update(c); err != nil {
-		_ = g.cache.Close(context.Background()) // nothing was asked yet
+		_ = g.cache.Close(context.Background()) // nothing was used yet
 		return nil, err
 	}
 	return g, nil
@@ -133,7 +133,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ServeRoute answers r as the route of that name does, whatever r matches. It is
 // for what stands before a route, and for requests that it makes later: neither
-// Config.Front nor the route's Rate is asked. It reports false, and has done
+// Config.Front nor the route's Rate counts. It reports false, and has done
 // nothing, if there is no such route, and after Close.
 func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool {
 	s := g.now.Load()

@@ -28,8 +28,8 @@ const maxProbes = 16
 
 // Probe tries all servers of u once, over new connections, with the TLS and the
 // timeouts that a Gateway would use, and returns what came of it in the order of
-// Servers. A server is asked for Health.Path, with GET. Without one it is asked
-// OPTIONS *, to which any answer is good. It takes ConnectTimeout and
+// Servers. It requests Health.Path, with GET. Without one it requests
+// OPTIONS *, to which any response is good. It takes ConnectTimeout and
 // Health.Timeout at most, for each 16 servers.
 func (u Upstream) Probe(ctx context.Context) []Probe {
 	o := u.poolOptions()

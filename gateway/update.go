@@ -17,13 +17,13 @@ import (
 // stays as it was: it joins an [*OptionError] for every fault of c, or is
 // [ErrClosed].
 //
-// What has not changed stays. An upstream goes by its name: its limit and what
+// What has not changed stays. An upstream is known by its name: its limit and what
 // is queued for it, its counters, and each of its servers with the connections
 // and what is known of its health, if what configures them is the same. A
 // server that is taken out gets no more calls, ends those that it has, and then
 // its connections are closed. A limit that changes counts what runs under it
 // already, unless it was fixed and adapts now or the reverse. TLS is the same if it is the same
-// pointer. A route goes by its name too. It keeps its counters if it is the same, without
+// pointer. A route is known by its name, too. It keeps its counters if it is the same, without
 // a Rewrite, and
 // so are Name, TrustedProxies, MaxDrain, Clients, Fleet and Observer. When it changes,
 // its own Concurrency counts what runs already, and its clients have spent what they had

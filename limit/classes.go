@@ -4,7 +4,7 @@ package limit
 // Background, which never queues.
 const classCount = 3
 
-// classes is a queue for callers of several classes. Who is of a higher class
+// classes is a queue for callers of several classes. A caller of a higher class
 // is served first; within a class it is first come, first served, and the
 // other way round under overload: then the oldest have waited for so long that
 // their callers are about to give up, and serving them in turn would make

@@ -15,7 +15,7 @@ var _ Limiter = (*Concurrency)(nil)
 // served, until it is empty again.
 //
 // It knows how long its permits were held, and so how long a newcomer would
-// wait. Who would wait past its own deadline is refused at once rather than
+// wait. A caller that would wait past its own deadline is refused at once rather than
 // left to time out in the queue. A queue that is full, or holds more than
 // MaxWait's worth of work, refuses the one who would be served last: the
 // newcomer, or, with another turned away in its place, one of a lower class,

@@ -40,7 +40,7 @@ const (
 
 	minWeight = 3.0 // of a cell that counts
 	// minVariance is that of the logarithm of one sample, at least: latencies
-	// that do not vary are not to be taken for exact.
+	// that do not vary are not exact.
 	minVariance = 0.002
 	// kneePenalty is by how much, in units of the noise squared, a curve with a
 	// knee must fit better than one without. It is what Akaike's criterion asks

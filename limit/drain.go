@@ -19,7 +19,7 @@ const drainWindow = 16
 const hangs = 4
 
 // A drain is the measured speed at which a set of permits comes back. It is
-// plain arithmetic on what it is told; it reads no clock. The zero drain has
+// plain arithmetic on its arguments; it reads no clock. The zero drain has
 // measured nothing.
 type drain struct {
 	held  float64 // running mean of the time a permit is held, in nanoseconds

@@ -22,7 +22,7 @@ type Limiter interface {
 // A Permit is the right to run one call. It is a small value: copying it
 // allocates nothing, and the copies are the same permit.
 //
-// Whoever acquires a Permit calls Release once the call has really returned.
+// The caller that acquired a Permit calls Release once its call has really returned.
 // Of several calls of Release, on one copy or on many, at once or one after
 // another, the first counts and the rest do nothing; so a deferred
 // Release(Ignored) makes a panic safe:

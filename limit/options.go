@@ -106,7 +106,7 @@ type AdaptiveOptions struct {
 	// 0 means 0.1; negative means none.
 	Headroom float64
 	// MaxBaseline is the ceiling on healthy latency. A source that takes longer
-	// even with room to spare is taken for overloaded, by others perhaps, and
+	// even with room to spare counts as overloaded, perhaps by others, and
 	// the limit goes down to Min. 0 means 30 s, negative means no ceiling.
 	MaxBaseline time.Duration
 	// Queue is how many callers may wait. 0 means 1024, negative means that

@@ -91,8 +91,8 @@ func (c *pool) release(id uint64, o Outcome) {
 	g.wake()
 }
 
-// takeBackLocked ends the permit with that id and hands what is free to those
-// who wait. An id whose permit was released before has an old turn, and nothing
+// takeBackLocked ends the permit with that id and hands what is free to the callers
+// that wait. An id whose permit was released before has an old turn, and nothing
 // happens. A permit that is lent comes back when the loan does, and one that was
 // a loan goes to its lender. c.mu must be held.
 func (c *pool) takeBackLocked(id uint64, o Outcome, now time.Duration, g *grants) {
@@ -143,13 +143,13 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 
 // fitsLocked reports whether n units are free, with spare left. More units than
 // the limit, which has shrunk since they were asked for, fit when all others are
-// back: else their caller would wait for ever. c.mu must be held.
+// back: else their caller would never be served. c.mu must be held.
 func (c *pool) fitsLocked(n, spare int) bool {
 	return c.inUse+n+spare <= c.limit || c.inUse == 0 && n > c.limit
 }
 
-// letInLocked hands free permits to those who wait, in their turn: nobody passes
-// the first, who may want more units than are free. It is called when units come
+// letInLocked hands free permits to the callers that wait, in their turn: none passes
+// the first, which may want more units than are free. It is called when units come
 // back, and when somebody else is first. c.mu must be held.
 func (c *pool) letInLocked(now time.Duration, g *grants) {
 	for c.q.n > 0 {
@@ -165,7 +165,7 @@ func (c *pool) letInLocked(now time.Duration, g *grants) {
 }
 
 // refuseLocked counts a refusal and returns its RetryAfter: the time until
-// those who wait now are served. c.mu must be held.
+// the callers that wait now are served. c.mu must be held.
 func (c *pool) refuseLocked(r Reason, now time.Duration) time.Duration {
 	c.refused[r]++
 	return c.drain.retry(c.waitLocked(c.q.units, now))

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// A Place is where a caller stands in a limiter's queue. It is for those who
-// queue on behalf of others that come and go, as a Guard does for the callers
+// A Place is where a caller stands in a limiter's queue. It is for code that
+// queues on behalf of others that come and go, as a Guard does for the callers
 // of one key. Hand it to Acquire with [ContextWithPlace]. The zero Place is
 // ready to use, for one Acquire at a time. It is safe for concurrent use.
 type Place struct {
@@ -69,8 +69,8 @@ func (p *Place) Join(deadline time.Time, class Priority) error {
 	return nil
 }
 
-// Leave says that one of those who wait along has left, and that rest is the
-// highest class of those who stay ([Background] if there are none: then the place
+// Leave says that one of the callers behind the place has left, and that rest is the
+// highest class of those that stay ([Background] if there are none: then the place
 // is moved to the lowest class, and keeps waiting). The place is moved down to
 // that class, to where it would be if the others had never come. Where nothing
 // is queued yet, the class counts once Acquire has come so far.

@@ -172,7 +172,7 @@ func (c *pool) judgeLocked(r request, now time.Duration) (reason Reason, victim 
 	over := c.overloadedLocked(now)
 	queued, work, ahead := c.q.n, c.q.units, c.q.ahead(r.class, over)
 	if c.dry {
-		// The queue is empty: those who would stand in it are in progress.
+		// The queue is empty: the callers that would stand in it are in progress.
 		queued = max(0, c.inUse-c.limit)
 		work, ahead = queued, queued
 	}

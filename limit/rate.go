@@ -14,7 +14,7 @@ var _ queuer = (*RateLimiter)(nil)
 // or refuses, Acquire waits for one, Reserve books one for later.
 //
 // Callers that wait stand in a queue, first come, first served, and no token
-// is booked before it is there. So whoever leaves makes the wait of all behind
+// is booked before it is there. So a caller that leaves makes the wait of all behind
 // it shorter by one token; in a bucket of reservations the token would be
 // lost.
 //

@@ -52,7 +52,7 @@ func (l *RateLimiter) waitFor(w *waiter) (time.Duration, bool) {
 	return l.bucket.until(now, l.q.before(w)+w.units), true
 }
 
-// joinAt implements queuer. A RateLimiter has one class of those who wait.
+// joinAt implements queuer. A RateLimiter has one class of callers that wait.
 func (l *RateLimiter) joinAt(w *waiter, left time.Duration, _ int) *Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ const (
 )
 
 // A stall is the measurement of stretches in which a source, or this process,
-// stands still: nothing is answered, and then all goes on as before. It is told
-// from a slow source by the gap between two answers.
+// stands still: nothing is answered, and then all goes on as before. The gap
+// between two responses tells it from a slow source.
 type stall struct {
 	since time.Duration // the last sign of life, later by the time without any call
 	area  float64       // calls in progress since then, summed over time

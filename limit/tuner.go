@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What the tuner goes by, once a window is summed up. Decision 0009 has the
+// The tuner's constants, for when a window is summed up. Decision 0009 has the
 // reasons and the measurements.
 const (
 	minMemory  = 4000.0 // calls over which the curve forgets, and at least
@@ -48,7 +48,7 @@ var growth = [...]float64{1.1, 1.25, 1.5}
 var firstGrowth = [...]float64{1.25, 1.5}
 
 // A tuner works out how many calls a source takes at once from how they go. It
-// is plain arithmetic on what it is told; it reads no clock. Calls are measured
+// is plain arithmetic on its arguments; it reads no clock. Calls are measured
 // in windows; at the end of each the tuner puts the mean latency into its curve
 // and moves the limit towards the knee.
 type tuner struct {

@@ -87,7 +87,7 @@ func (l *RateLimiter) Update(o RateOptions) error {
 	return nil
 }
 
-// update changes c, and does what follows for those who wait.
+// update changes c, and does what follows for the callers that wait.
 func (c *pool) update(change func(c *pool, now time.Duration)) {
 	now := c.now()
 	var g grants

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What measuring goes by. Decision 0009 has the reasons and the measurements.
+// The constants of the measurement. Decision 0009 has the reasons and the measurements.
 const (
 	firstSkip    = 3                    // times the first limit: calls not measured at first, as the shortest end first
 	minSamples   = 30                   // of a window, and at least

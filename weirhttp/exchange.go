@@ -60,7 +60,7 @@ func (h *Handler) exchange(r *http.Request, s *sink, cancel context.CancelCauseF
 }
 
 // idleTimeout is how long nothing may move in the body of an answer that is an
-// endless stream, or is none; 0 or less is for ever.
+// endless stream, or is none; 0 or less is no bound.
 func (h *Handler) idleTimeout(endless bool) time.Duration {
 	if endless {
 		return h.o.StreamIdleTimeout

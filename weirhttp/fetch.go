@@ -251,7 +251,7 @@ func (t *fetch) flush() {} // readers have it at once
 // the flight leaves the table.
 func (t *fetch) finish(err error) {
 	f, h := t.f, t.f.group.handler
-	if t.body == nil || !isError(t.status) { // else it was told with the head
+	if t.body == nil || !isError(t.status) { // else it was reported with the head
 		f.tells(t.status, err)
 	}
 	f.lookup.ends(err)
@@ -299,7 +299,7 @@ func (h *Handler) stored(resp rfc9111.Response, req, header http.Header, body []
 			delete(kept, name)
 		}
 	}
-	if kept.Get("Date") == "" { // RFC 9110 section 6.6.1: whoever stores it without one adds it
+	if kept.Get("Date") == "" { // RFC 9110 section 6.6.1: a cache that stores it without one adds it
 		kept.Set("Date", resp.Received.UTC().Format(http.TimeFormat))
 	}
 	s := &responses.Stored{

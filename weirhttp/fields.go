@@ -22,7 +22,7 @@ func copyFields(dst, src http.Header) {
 }
 
 // canonicalFields returns a copy of h with canonical names, by which what a cache
-// has to know is looked up. Who writes "set-cookie" into the map means the field
+// has to know is looked up. A handler that writes "set-cookie" into the map means the field
 // all the same.
 func canonicalFields(h http.Header) http.Header {
 	out := h.Clone()
@@ -183,9 +183,9 @@ func cloned(k responses.Key) responses.Key {
 	return responses.Key{Scheme: strings.Clone(k.Scheme), Host: strings.Clone(k.Host), Target: strings.Clone(k.Target)}
 }
 
-// digest is a number for all fields of a request that count when it is asked
-// whether it is like another. Those who have different ones do not wait for
-// each other; that those who have the same are alike is proved at the head.
+// digest is a number for all fields of a request that count when it is compared
+// with another. Requests with different ones do not wait for each other; that
+// requests with the same one are alike is proved at the head.
 func (h *Handler) digest(fields http.Header) uint64 {
 	var sum uint64
 	for k, v := range fields {

@@ -20,9 +20,9 @@ import (
 // one has fetched the others have too, one call runs for all of them, and a
 // purge reaches all. Without a Tier there is no fleet.
 //
-// Nothing enters the Tier that may not be given to whoever asks: no answer that
+// Nothing enters the Tier that may not be given to every client: no response that
 // could not be stored, none to credentials that a Policy compares. When the Tier
-// is unavailable each instance goes on by itself.
+// is unavailable each instance goes on alone.
 type FleetOptions struct {
 	// Config says what is shared, and for how long. The instances of one Namespace
 	// must stand before the same origin; empty means "http". What an instance has

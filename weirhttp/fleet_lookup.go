@@ -25,9 +25,9 @@ type fleetLookup struct {
 	at     string                    // the variant's name
 
 	waited bool // for another instance's call
-	cooled bool // it was told that the key cools, and asks for a lease all the same
+	cooled bool // the key cools, and it asks for a lease all the same
 	newer  bool // than what is known is what it wants
-	// Of the subscription at the URL, and at the variant: what is asked for.
+	// The questions of the subscription at the URL, and at the variant.
 	asks [2]fleet.Ask
 
 	lease  *fleetclient.Lease // nil: the call is nobody's but this instance's
@@ -100,7 +100,7 @@ const (
 	stepDone              // f has its answer, or has ended
 )
 
-// expect sets what is asked for: something newer than what is known, unless that
+// expect sets what to ask for: something newer than what is known, unless that
 // only has to be checked.
 func (l *fleetLookup) expect(known *responses.Stored) {
 	f := l.f
@@ -275,7 +275,7 @@ func (l *fleetLookup) view(s *responses.Stored, left time.Duration) fleetclient.
 	f := l.f
 	v := fleetclient.View{
 		Foreign: s == nil && !f.q.NoCache,
-		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before f was asked for, or is known to fail
+		Hurried: f.q.NoCache || l.cooled || left <= 0, // that call began before f was wanted, or is known to fail
 		Insists: !f.pinned,                            // without anything to serve, one tries
 		Asked:   l.waited || l.cooled,
 	}
@@ -315,8 +315,8 @@ func (l *fleetLookup) isKnown(r reply) bool {
 	return k.Place == placeOf(l.at)
 }
 
-// granted: the call is f's. If s is stale in its window, it is the answer for those who
-// wait now, and the call follows behind it.
+// granted: the call is f's. If s is stale in its window, it is the response for the callers
+// that wait now, and the call follows behind it.
 func (l *fleetLookup) granted(ctx context.Context, r reply, s *responses.Stored, stale bool) step {
 	f := l.f
 	h := f.group.handler

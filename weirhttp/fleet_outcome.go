@@ -26,7 +26,7 @@ const (
 	failedCall   = "call"   // there was no answer
 )
 
-// head is told of the head of the answer, size is that of the body if it is
+// head takes the head of the response; size is that of the body if it is
 // known. What is not for others is settled at once, so that they wait no longer.
 // e may be nil, here and below.
 func (l *fleetLookup) head(resp *rfc9111.Response, size int64) {
@@ -56,7 +56,7 @@ func (c *fleetClient) unshared(resp *rfc9111.Response, size int64) string {
 		}
 		return ""
 	case resp.Reason == rfc9111.ReasonAuthorization, resp.Reason == rfc9111.ReasonCookie, resp.Sharing != rfc9111.Nobody:
-		return toAlike // it is so because of who asked, or those who wait share it
+		return toAlike // it is so because of who asked, or the callers that wait share it
 	}
 	return toNobody
 }
@@ -73,14 +73,14 @@ func (l *fleetLookup) settle(o fleet.Outcome) {
 	l.lease.GiveUp(o)
 }
 
-// grown is told how much of the body has come.
+// grown takes the size of the body so far.
 func (l *fleetLookup) grown(size int64) {
 	if l != nil && l.lease != nil && !l.over && size > l.fleet.o.MaxObject {
 		l.unshare(tooLarge)
 	}
 }
 
-// brings is told what the call has brought, before it is stored, so that pushes
+// brings takes what the call has brought, before it is stored, so that pushes
 // find it there by its fences.
 func (l *fleetLookup) brings(s *responses.Stored) {
 	if l == nil || l.lease == nil {
@@ -111,7 +111,7 @@ func (l *fleetLookup) widens(s *responses.Stored) bool {
 	return slices.ContainsFunc(s.Vary, func(name string) bool { return !slices.Contains(l.names, name) })
 }
 
-// ends is told how the call has ended.
+// ends takes how the call has ended.
 func (l *fleetLookup) ends(err error) {
 	if l != nil {
 		l.failed = err
@@ -140,7 +140,7 @@ func (l *fleetLookup) close() {
 	}
 }
 
-// late is told that the flight has ended without an answer, or in the middle of
+// late is called when the flight has ended without a response, or in the middle of
 // it, perhaps on another goroutine: the call may go on for as long as it likes,
 // but not the lease.
 func (l *fleetLookup) late(err error) {
@@ -184,7 +184,7 @@ func (l *fleetLookup) share() {
 		_, _ = l.lease.Settle(fleet.Outcome{})
 		return
 	case l.branch == nil && len(s.Vary) > 0:
-		// First the variant, at a place that only this lease can name. Who finds the
+		// First the variant, at a place that only this lease can name. An instance that finds the
 		// mark then finds it as well.
 		fence, err := l.fleet.client.Put(ctx, l.at, fleet.Write{Entry: entry})
 		if err == nil {

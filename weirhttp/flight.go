@@ -48,7 +48,7 @@ type flight struct {
 	lost    bool   // it was given up before its call has ended
 	pinned  bool   // the cache itself waits for it: a refresh
 	keeps   bool   // what it brings is to be stored
-	asking  bool   // the fleet is asked, there is no call yet
+	asking  bool   // it asks the fleet, there is no call yet
 	root    uint64 // the fleet's fence under which the call is made
 	joiners int
 	waiting []*joiner    // before the head
@@ -72,8 +72,8 @@ type flight struct {
 	queued   time.Duration
 	endless  bool // the answer goes on without an end
 	// Instead of a head: what the fleet had, whether that is what was here, why it
-	// is given though it is stale, whether f has waited for it; or that no answer is
-	// for those who wait.
+	// is given though it is stale, whether f has waited for it; or that no response is
+	// for the callers that wait.
 	shared    *responses.Stored
 	own       bool
 	because   error
@@ -104,7 +104,7 @@ type early struct {
 	header http.Header
 }
 
-// joinLocked adds w to those who wait for the head, or counts a joiner for whom
+// joinLocked adds w to the callers that wait for the head, or counts a joiner for whom
 // nothing has to be proved if w is nil. It is refused if the flight is queued for admission, and w could
 // not be served in time. Cache.mu must be held.
 func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
@@ -123,7 +123,7 @@ func (f *flight) joinLocked(w *joiner, d admit.Demand) error {
 	return nil
 }
 
-// demandLocked returns what those who wait now ask of the limiter. Nobody waits
+// demandLocked returns what the callers that wait now bring to the limiter. None waits
 // for a refresh, which is Background then, or for what goes on all the same.
 // Cache.mu must be held.
 func (f *flight) demandLocked() admit.Demand {
@@ -153,7 +153,7 @@ func (f *flight) quit(w *joiner) bool {
 	f.waiting[w.at].at = w.at
 	f.waiting = f.waiting[:last]
 	if f.crowd.Remove(&w.inCrowd) && f.place != nil {
-		f.place.Leave(f.demandLocked().Priority) // it queues as those who stay
+		f.place.Leave(f.demandLocked().Priority) // it queues as the callers that stay
 	}
 	c.mu.Unlock()
 	f.leave()
@@ -223,7 +223,7 @@ func (f *flight) failLocked(err error) bool {
 	return true
 }
 
-// head makes the head of the answer final. Each of those who wait is judged for
+// head makes the head of the answer final. Each caller that waits is judged for
 // itself: it shares, with a cursor from the first byte, or is released, and so
 // are all but the leader when alone is set. What was learned is known before,
 // so that who is released does not wait again (H1, H7). It reports false if f
@@ -290,8 +290,8 @@ func (f *flight) detach() {
 	c.mu.Unlock()
 }
 
-// callEnded is called when the call has ended, and before its readers are told. Or
-// the first of them that is done would take f for abandoned:
+// callEnded is called when the call has ended, and before its readers know. Else
+// the first of them that is done would find f abandoned:
 //
 //	A: has the whole answer and leaves; it is the last one
 //	B: finds f no more in the table, and nothing in the store yet

@@ -62,7 +62,7 @@ func (c *call) awaitHead(f *flight, w *joiner) bool {
 	for {
 		select {
 		case <-f.headed:
-			for len(info) > 0 { // sent before the head, and so is told before it
+			for len(info) > 0 { // sent before the head, and so passed on before it
 				e := <-info
 				writeEarly(c.w, c.r, e.status, e.header)
 			}

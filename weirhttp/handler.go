@@ -89,7 +89,7 @@ func New(next http.Handler, o Options) (*Handler, error) {
 		return nil, err
 	}
 	if o.NoCoalescing {
-		h.fleet = nil // those who wait for nobody here do not wait for others there
+		h.fleet = nil // requests that wait for none here do not wait for other instances
 	}
 	return h, nil
 }
@@ -302,7 +302,7 @@ func (h *Handler) delayed(d time.Duration) {
 	}
 }
 
-// outcome is what a limiter is told of a call that ended with that status, and
+// outcome is the Outcome for a limiter of a call that ended with that status, and
 // err.
 func outcome(status int, err error) limit.Outcome {
 	switch {

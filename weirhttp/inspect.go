@@ -21,7 +21,7 @@ func (h *Handler) RequestTimes() inspect.Durations { return h.requests.Durations
 func (h *Handler) CallTimes() inspect.Durations { return h.calls.Durations() }
 
 // WaitTimes returns how long requests have waited for another's call, up to its head,
-// those whose client left among them. Who came after the head has not waited.
+// those whose client left among them. A request that came after the head has not waited.
 func (h *Handler) WaitTimes() inspect.Durations { return h.waits.Durations() }
 
 // ActiveFlights returns at most so many of the calls in flight that requests share, or

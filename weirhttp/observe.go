@@ -28,8 +28,8 @@ const (
 	queueObserved = 1024
 )
 
-// errDiffered is what an Observer is told of an answer that would have been
-// shared with somebody who got another.
+// errDiffered is what an Observer gets for a response that would have been
+// shared with a client that got another.
 var errDiffered = errors.New("weirhttp: the answer differs from the one that would have been shared")
 
 // A shadow is what observe mode knows (H22): what would be stored and in

@@ -52,7 +52,7 @@ type Options struct {
 	Priority func(*http.Request) limit.Priority
 
 	// MaxObject is the size up to which a body is stored, and kept from its
-	// first byte for those who join. 0 means 8 MiB, at most half of the Cache.
+	// first byte for clients that join. 0 means 8 MiB, at most half of the Cache.
 	MaxObject int64
 	// Window is how much of a bigger body is kept while it passes. 0 means 4 MiB.
 	Window int64
@@ -72,7 +72,7 @@ type Options struct {
 	// remembered for the stored response that it was to replace. Until then those
 	// who may be given that response stale get it without another call, and it is
 	// not refreshed; then one of them tries. It doubles with each failure in a row,
-	// up to MaxCooling, and a success ends it. Who may not be given anything stale
+	// up to MaxCooling, and a success ends it. A request that may get nothing stale
 	// makes a call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing
 	// is remembered. FleetOptions.Cooling is for the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
@@ -107,14 +107,14 @@ type Options struct {
 	// Gateway answers failures of the next handler (a panic, no answer) with
 	// 502 instead of 500.
 	Gateway bool
-	// Route is what Observers are told that it is; empty means Name.
+	// Route is its name in Receipts, and for Observers, where empty means Name.
 	Route string
 	// HotKeys is how many of the busiest keys Handler.HotKeys can tell, by traffic
 	// and by load time, at most MaxHotKeys. Each takes a few kilobytes. Of a target
 	// the first kilobyte counts, so that long ones take no more. 0 and negative mean
 	// none, at no cost.
 	HotKeys int
-	// Observer is told what happens, nil costs nothing. See [Observers] for several.
+	// Observer is notified of what happens. nil costs nothing. See [Observers] for several.
 	Observer Observer
 }
 

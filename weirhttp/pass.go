@@ -345,7 +345,7 @@ func (p *passthroughWriter) end(err error) {
 }
 
 // stream exchanges the permit of a call whose answer turned out to go on
-// without an end for one of Streams, if there is one to be had.
+// without an end for one of Streams, if one is free.
 func (h *Handler) stream(ctx context.Context, held limit.Permit) limit.Permit {
 	p, err := h.o.Streams.Acquire(ctx)
 	if err != nil {

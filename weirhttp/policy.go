@@ -36,7 +36,7 @@ type Policy struct {
 	// Vary names request fields that the answers are kept apart by, in addition
 	// to what the origin's Vary says. With Authorization or Cookie in it, the
 	// field is part of what is compared, and no longer forbids sharing among
-	// those who send the same.
+	// clients that send the same.
 	Vary []string
 	// VaryCookies names cookies that the answers are kept apart by. It has to be
 	// used with IgnoreCookies or a Cookie that the origin allows to share.

@@ -241,8 +241,8 @@ func (w partWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// staleHit answers r with s, which is stale, and sees to it that it is
-// revalidated in the background.
+// staleHit answers r with s, which is stale, and has it revalidated in the
+// background.
 func (h *Handler) staleHit(w http.ResponseWriter, r *http.Request, q rfc9111.Request, key responses.Key, s *responses.Stored, u use) {
 	h.count.stale.Add(1)
 	h.fill(w.Header(), s, u.Standing)

@@ -21,7 +21,7 @@ type Stats struct {
 	Hits      uint64 `json:"hits"`      // fresh
 	Stale     uint64 `json:"stale"`     // while revalidating, on an error, or offline
 	Joined    uint64 `json:"joined"`    // another's call answered
-	Validated uint64 `json:"validated"` // the origin was asked, and sent no body
+	Validated uint64 `json:"validated"` // the origin validated what is stored, without a body
 	Fleet     uint64 `json:"fleet"`     // of Hits and Stale, those that another instance had fetched
 	// FleetStale are those of Fleet that are of Stale; the rest of it is of Hits.
 	FleetStale uint64 `json:"fleet_stale"`
@@ -116,9 +116,9 @@ type CacheStats struct {
 	Fleet *FleetStats `json:"fleet,omitempty"`
 }
 
-// FleetStats are what a Cache has asked of its fleet, and was told.
+// FleetStats count what a Cache has asked its fleet, and the replies.
 type FleetStats struct {
-	// Open: the tier's breaker is open, the instance goes on by itself. It is
+	// Open: the tier's breaker is open, the instance goes on alone. It is
 	// false where the tier has none.
 	Open        bool   `json:"open"`
 	Acquires    uint64 `json:"acquires"`

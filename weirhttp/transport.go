@@ -184,7 +184,7 @@ func (a *arrival) end(err error) {
 	_ = a.body.CloseWithError(err)
 }
 
-// takeError is told of an error in place of an answer.
+// takeError takes an error in place of a response.
 func (a *arrival) takeError(err error) {
 	a.once.Do(func() {
 		a.err = err

@@ -16,8 +16,7 @@ type (
 	point struct{ x, y float64 }
 )
 
-// keyRows are keys that are asked for at the same time, and how many loads that
-// makes.
+// keyRows are keys of concurrent calls, and how many loads these make.
 var keyRows = []struct {
 	name string
 	want int

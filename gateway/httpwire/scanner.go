@@ -25,7 +25,7 @@ const (
 	// head without a body.
 	End
 	// Switched: HTTP/1 ends here. It comes at the preface of HTTP/2, after an
-	// answer 101, and for ever after.
+	// response 101, and at all times after it.
 	Switched
 )
 
@@ -114,7 +114,7 @@ func (s *Scanner) Left() int64 {
 	return 0
 }
 
-// Length returns how much is to come of a body whose length was told, and 0 in
+// Length returns how much is to come of a body whose length is known, and 0 in
 // any other place: the message ends with these bytes.
 func (s *Scanner) Length() int64 {
 	if s.state == inBody {
