@@ -21,11 +21,11 @@ const LongToken = 16
 // Access says who may come in: a loopback listener needs nothing more, any other
 // a Token.
 type Access struct {
-	// Token has to be sent by everybody, as Authorization: Bearer, or once to the
-	// login, which sets a cookie. Empty means that nobody is asked, and that only
+	// Token has to be sent by every client, as Authorization: Bearer, or once to the
+	// login, which sets a cookie. Empty means that none is needed, and that only
 	// connections over loopback are answered.
 	//
-	// Draw it at random, of LongToken bytes or more: then it lets in whoever has it,
+	// Draw it at random, of LongToken bytes or more: then it admits every request that has it,
 	// whatever else comes from the same address. A shorter one might be guessed, so
 	// after a hundred wrong ones an address is refused for a while, also with the
 	// right one.
@@ -42,7 +42,7 @@ type Access struct {
 	// another, as at a reload, goes on with its Sessions; with another Token they
 	// end with the first request that it answers. nil means that it has its own.
 	Sessions *Sessions
-	// Logger is told of logins. nil means slog.Default.
+	// Logger logs logins. nil means slog.Default.
 	Logger *slog.Logger
 }
 

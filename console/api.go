@@ -32,8 +32,8 @@ func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, within(c.o.Source.Snapshot()))
 }
 
-// details are what is told of units: each gathered at most once in a while,
-// however many ask.
+// details are what the page shows of units: each gathered at most once in a while,
+// for any number of requests.
 type details struct {
 	guard *weir.Guard[string, []byte]
 }

@@ -91,12 +91,11 @@ func (p *page) index(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(f.body) // a client that has gone needs no answer
 }
 
-// asset answers with the file that is asked for.
+// asset serves a file by its name.
 func (p *page) asset(w http.ResponseWriter, r *http.Request) { p.serve(w, r, r.PathValue("file")) }
 
-// serve answers with a file. One that is asked for by its digest is kept by the
-// browser; any other, such as a module that another names, is asked about each
-// time.
+// serve answers with a file. The browser keeps one whose name has its digest; it
+// validates any other, such as a module that another names, each time.
 func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := p.files[name]
 	if !ok || path.Ext(name) == ".html" {

@@ -4,7 +4,7 @@
 // Below the path that it is mounted at there are, each relative to it:
 //
 //	GET  ./                    the page
-//	GET  ./assets/…            what it is made of
+//	GET  ./assets/…            its files
 //	GET  ./events              server-sent events: "hello" with a Hello, and then
 //	                           "tick" with a Tick each second
 //	GET  ./api/snapshot        a Snapshot

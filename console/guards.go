@@ -84,7 +84,7 @@ func (s *guards) Snapshot() Snapshot {
 	return now
 }
 
-// maxWaiting is of how many flights those who wait are counted.
+// maxWaiting is for how many flights the waiting callers are counted.
 const maxWaiting = 1000
 
 func (s *guards) unit(g weir.Inspector, stats weir.Stats) Unit {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// answered answers what needs no token: the login, the logout, and what the page
-// of the login is made of. It reports whether r was for one of them.
+// answered answers what needs no token: the login, the logout, and the files
+// of the login page. It reports whether r was for one of them.
 func (g *gate) answered(w http.ResponseWriter, r *http.Request) bool {
 	name, ok := strings.CutPrefix(r.URL.Path, g.base)
 	if !ok {
@@ -113,8 +113,8 @@ func (g *gate) logout(w http.ResponseWriter, r *http.Request) {
 	done(w, r)
 }
 
-// done answers a login or a logout: a form goes to the page, anything else is told
-// that it went well.
+// done answers a login or a logout: a form goes to the page, any other
+// client gets {"ok": true}.
 func done(w http.ResponseWriter, r *http.Request) {
 	if isForm(r) {
 		seeOther(w, "./")

@@ -45,14 +45,14 @@ type Options struct {
 
 	// Purge, Explain and Jobs answer what the page asks of them, with the paths
 	// /purge, /explain and /jobs…. nil means that there is no such page; with a nil
-	// Purge a Source with that ability is asked.
+	// Purge a Source with that ability does it.
 	Purge, Explain, Jobs http.Handler
 
-	// Interval is how often the Source is asked, and History how far back the
+	// Interval is how often the Source is read, and History how far back the
 	// charts go. Zero: DefaultInterval, and DefaultHistory or MaxPoints. An Interval
 	// is at least MinInterval, and in History there are at most MaxPoints of them.
 	Interval, History time.Duration
-	// Logger is told of logins and purges. nil means slog.Default.
+	// Logger logs logins and purges. nil means slog.Default.
 	Logger *slog.Logger
 }
 

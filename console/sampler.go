@@ -166,7 +166,7 @@ func (s *sampler) addLocked(now Snapshot, between time.Duration) Tick {
 	return t
 }
 
-// setBackLocked sees to it that times do not run back when the clock is set back:
+// setBackLocked keeps times from running back when the clock is set back:
 // what was before moves with it, and so is as long ago as it was. The clock ahead is
 // left alone, as it is after the machine has slept. s.mu must be held.
 func (s *sampler) setBackLocked(at float64, between time.Duration) {

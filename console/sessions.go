@@ -26,7 +26,7 @@ type Sessions struct {
 	last  uint64                         // guarded by mu; the latest turn that has answered a request
 	token [sha256.Size]byte              // guarded by mu; hash of the token that it has
 	open  map[[sha256.Size]byte]*session // guarded by mu; by the hash of their cookie
-	said  time.Time                      // guarded by mu; when the log was told of too many tries
+	said  time.Time                      // guarded by mu; when too many tries were logged
 	tries tries
 }
 
@@ -151,8 +151,8 @@ func (s *Sessions) try(r *http.Request, long bool, right func() bool) (wait time
 	return 0, true
 }
 
-// says reports whether the log is to be told of too many tries: once in a while, as
-// whoever makes them would write it full.
+// says reports whether to log too many tries: once in a while, or an attacker could
+// fill the log.
 func (s *Sessions) says(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

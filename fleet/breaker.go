@@ -65,14 +65,14 @@ func orDefault[T int | time.Duration](v, def T) T {
 // callers, and spares them an engine that does not answer: after some failures
 // in a row it opens, and operations fail at once. While it is open one probe at
 // a time goes to the engine, a Ping if the Tier has that ability, else Tags;
-// the first that is answered closes it. Watchers are told Lost when it opens and
+// the first that is answered closes it. Watchers get Lost when it opens and
 // Reset when it closes, or Recovered, see [Watcher].
 //
 // It may be open from the start: a Watch that finds the engine away opens it, and
 // is made up for before it closes, so that a service starts without its engine.
 //
 // It is safe for concurrent use. Neither a goroutine nor a timer is left while
-// it is closed and nothing is asked. What a caller gives up is no failure.
+// it is closed and no operation runs. What a caller gives up is no failure.
 type Breaker struct {
 	BaseTier
 
@@ -294,7 +294,7 @@ func (b *Breaker) pinged() {
 }
 
 // Close ends the probing and waits for a probe that runs, until ctx ends, and then
-// returns its cause. All that is asked from then on fails with an error that matches
+// returns its cause. Every operation from then on fails with an error that matches
 // ErrUnavailable. It does not close the Tier behind, nor stop its watches. It may be
 // called again.
 func (b *Breaker) Close(ctx context.Context) error {

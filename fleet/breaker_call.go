@@ -44,7 +44,7 @@ func within[T any](ctx context.Context, d time.Duration, call func(context.Conte
 	inner, cancel := context.WithTimeoutCause(ctx, d, errMissed)
 	defer cancel()
 	done := make(chan answer, 1)
-	// Set by whoever comes first: the answer, or the caller's going. Atomic, as
+	// Set by the first of two: the answer, or the caller that leaves. Atomic, as
 	// a lock would be held for nothing else.
 	var decided atomic.Bool
 	go func() { // ends with the call; MaxCalls bounds how many do not

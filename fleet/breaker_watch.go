@@ -12,8 +12,8 @@ import (
 // need a connection of its own.
 const watchDeadline = 2 * time.Second
 
-// A breakerWatch is one Watcher behind a Breaker. What the Tier tells and what
-// the Breaker tells goes through one queue, so that it is told one after another.
+// A breakerWatch is one Watcher behind a Breaker. The pushes of the Tier and
+// those of the Breaker go through one queue, so that they come one after another.
 type breakerWatch struct {
 	namespace string
 	out       *watch
@@ -43,7 +43,7 @@ func (f forward) Recovered() { f.out.add(event{kind: recovered}) }
 func (f forward) Reset()     { f.out.add(event{kind: reset}) }
 
 // Watch is of [Tier]. If the engine is away it succeeds nevertheless: the breaker
-// opens, if it was not, and w is told Reset when the engine is there.
+// opens, if it was not, and w gets Reset when the engine is there.
 func (b *Breaker) Watch(namespace string, w Watcher) (stop func(), err error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ var ErrUnavailable = errors.New("fleet: the tier is unavailable")
 // An UnavailableError says why a Tier is unavailable. It matches
 // [ErrUnavailable] and its cause.
 type UnavailableError struct {
-	Op  string // "acquire", "settle", ...; "breaker" if nothing was asked
+	Op  string // "acquire", "settle", ...; "breaker" if it did not reach the engine
 	Err error
 }
 

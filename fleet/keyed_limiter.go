@@ -100,8 +100,8 @@ func (k *KeyedLimiter) Update(o KeyedLimiterOptions) error {
 // *limit.Error in it too), ErrLimiterClosed after Close, or context.Cause(ctx)
 // if ctx is done.
 //
-// A key may be any string. The engine is told one of more than 128 bytes by its
-// hash (SHA-512).
+// A key may be any string. The engine gets the hash (SHA-512) of one of more
+// than 128 bytes.
 func (k *KeyedLimiter) Allow(ctx context.Context, key string) error {
 	return k.line(key).take(ctx, false)
 }

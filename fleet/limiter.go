@@ -28,7 +28,7 @@ var _ limit.Limiter = (*Limiter)(nil)
 //
 //	Permits/Per·(w + Lease) + B
 //
-// where B is the burst that the engine is asked with. It is asked with
+// where B is the burst in the questions to the engine. It is
 // B = Burst − ⌈Permits/Per·Lease⌉, and so the sum is at most the bound. This is
 // what a Lease costs: a burst all at once is only B large, the rest of it comes
 // within a Lease more.
@@ -74,8 +74,8 @@ func NewLimiter(m Meter, o LimiterOptions) (*Limiter, error) {
 // Acquire takes a permit, waiting for one if need be. The Permit cannot be given
 // back: Release does nothing, whatever the Outcome, as the engine has counted.
 //
-// Callers that wait stand in one queue, first come, first served. Who is sure
-// not to have a permit in time is refused, at once or as soon as that is known:
+// Callers that wait stand in one queue, first come, first served. A caller that cannot
+// have a permit in time is refused, at once or as soon as that is known:
 // with limit.WaitTooLong if none comes before the deadline of ctx, with
 // limit.RateExceeded if none comes within MaxWait, or the queue has no place.
 // What other instances take is not known beforehand, so that may be late. Who
@@ -84,8 +84,8 @@ func NewLimiter(m Meter, o LimiterOptions) (*Limiter, error) {
 // there is none it is refused with limit.NoSpare. Under FailClosed an outage is
 // an [*OutageError].
 //
-// RetryAfter is when the engine may be asked again, after those who wait have
-// had theirs: it says so itself, or, where it had a part of what was asked for,
+// RetryAfter is when the engine may be asked again, after the callers that wait have
+// had their permits: it says so itself, or, where it had only some of the permits,
 // or sooner than its questions are to follow each other, it is up to three
 // quarters of a Lease.
 //

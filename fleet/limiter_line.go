@@ -23,7 +23,7 @@ type line struct {
 	demand demand
 	share  share
 	q      waiters
-	timer  *time.Timer // wakes those who wait, nil while none does or asking is set
+	timer  *time.Timer // wakes the callers that wait, nil while none does or asking is set
 }
 
 func newLine(d *dispenser, k Key) *line { return &line{d: d, key: k} }
@@ -38,7 +38,7 @@ func (l *line) termsLocked() *lineTerms {
 	return t
 }
 
-// updated has those who wait asked for under the terms that hold now.
+// updated asks for the callers that wait under the terms that hold now.
 func (l *line) updated() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

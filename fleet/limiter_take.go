@@ -7,7 +7,7 @@ import (
 )
 
 // paceCallers is how many callers come, at least, between two questions while
-// the engine has less than is asked for, unless that takes half a lease. What
+// the engine has fewer permits than wanted, unless that takes half a lease. What
 // comes back meanwhile is not lost: it is less than the engine's burst.
 const paceCallers = 16
 
@@ -79,8 +79,8 @@ func (l *line) paceLocked(now time.Duration) time.Duration {
 	return max(1, time.Duration((0.5+l.d.random())*float64(pace)))
 }
 
-// serveLocked hands what is in stock to those who wait. For the rest it asks
-// again, or, where that is of no use yet, refuses those who do not wait so long.
+// serveLocked hands what is in stock to the callers that wait. For the rest it asks
+// again, or, where that is of no use yet, refuses those that do not wait so long.
 // l.mu must be held, and no question be in progress.
 func (l *line) serveLocked(now time.Duration) {
 	for l.q.n > 0 && l.stock > 0 {
@@ -119,7 +119,7 @@ func (l *line) refuseLateLocked(now time.Duration) {
 	}
 }
 
-// failLocked deals with those who wait as OnFailure says. l.mu must be held, and
+// failLocked deals with the callers that wait as OnFailure says. l.mu must be held, and
 // no question be in progress.
 func (l *line) failLocked(now time.Duration) {
 	d, terms := l.d, l.termsLocked()
@@ -165,7 +165,7 @@ func (l *line) settleAllLocked(err error) {
 	}
 }
 
-// armLocked has those who wait looked at after wait, unless that is arranged
+// armLocked has tick look at the callers that wait after wait, unless that is arranged
 // already, and soon enough to see the end of an outage. l.mu must be held.
 func (l *line) armLocked(wait time.Duration) {
 	if l.q.n == 0 || l.asking || l.timer != nil {

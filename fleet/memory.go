@@ -346,8 +346,8 @@ func (m *Memory) Len() int {
 // Abilities is of [Tier].
 func (m *Memory) Abilities() Abilities { return Abilities{Meter: m, Roster: m} }
 
-// Close ends the Memory: what is asked from then on fails with an error that
-// matches ErrUnavailable, Watchers are told nothing more, and nothing is kept. It
+// Close ends the Memory: operations from then on fail with an error that
+// matches ErrUnavailable, Watchers get nothing more, and nothing is kept. It
 // waits for calls to Watchers that are being made, until ctx ends, and then returns
 // its cause; from a Watcher, where that wait has no other end, ctx needs a deadline. It
 // may be called again.

@@ -19,7 +19,7 @@ type meters struct {
 // An arrival is GCRA's theoretical arrival time (TAT) of the next permit.
 type arrival struct {
 	at   time.Duration
-	each time.Duration // between two permits, of the Rate that was asked with last
+	each time.Duration // between two permits, of the last question's Rate
 }
 
 const minMeterSweep = 64

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxUntold bounds what waits to be told to one Watcher. A Watcher that is
-// slower than that is told Reset in place of it all.
+// maxUntold bounds the pushes that wait for one Watcher. A Watcher that is
+// slower than that gets Reset instead of them all.
 const maxUntold = 1 << 14
 
 // An event is a call to a Watcher.

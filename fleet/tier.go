@@ -12,7 +12,7 @@ import (
 //
 // Every method is one round trip, atomic for its key, and ends within a
 // deadline of the Tier's own, whatever ctx says; then, and where the engine
-// cannot be reached, the error matches [ErrUnavailable], and what was asked may
+// cannot be reached, the error matches [ErrUnavailable], and the operation may
 // or may not have happened. All instants are the engine's own clock: only
 // durations travel, so that a wrong clock of an instance has no effect. A Tier
 // is safe for concurrent use, and keeps neither keys nor bytes that it was
@@ -47,13 +47,13 @@ type Tier interface {
 	InvalidateTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
 	// ExpireTags is InvalidateTags for entries that may still be served stale: it
-	// notes its number apart, in TagState.Expired, and Watchers are told Expired.
+	// notes its number apart, in TagState.Expired, and Watchers get Expired.
 	// The numbers of both grow together.
 	ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
 	// Watch tells w what changes in a namespace, whoever did it, from when it
 	// returns until stop is called. Calls are made one after another, and soon
-	// after the change, but may be lost when a connection is: w is told Reset
+	// after the change, but may be lost when a connection is: w gets Reset
 	// then. No call is made after stop has returned, so stop must not be called
 	// from one.
 	Watch(namespace string, w Watcher) (stop func(), err error)
@@ -79,8 +79,8 @@ type Ask struct {
 
 	// Joined makes entries with this fence and higher ones count as fresh,
 	// whatever their age, and whatever NewerThan says, but not once a Write has
-	// expired them: who was told GrantHeld has waited for that load, and shares
-	// its answer. Zero: none.
+	// expired them: an instance that got GrantHeld has waited for that load, and shares
+	// its result. Zero: none.
 	Joined uint64
 
 	// Lease is how long the right to load is granted for. It is positive; at
@@ -105,7 +105,7 @@ const (
 type Grant uint8
 
 const (
-	// GrantFresh: there is an entry within its freshness; no lease was asked for.
+	// GrantFresh: there is an entry within its freshness; no lease was needed.
 	GrantFresh Grant = 1 + iota
 	// GrantLease: the caller has the lease. It may load, and must Settle.
 	GrantLease
@@ -210,8 +210,8 @@ type TagState struct {
 	Expired []uint64 // of the last ExpireTags, likewise
 }
 
-// A Watcher is told what has changed. Its methods are called one after another
-// and must return soon. They may be told too much, as of changes that the
+// A Watcher is notified of changes. Its methods are called one after another
+// and must return soon. They may be called too often, as of changes that the
 // instance has made itself, and must bear with that.
 type Watcher interface {
 	// Changed: the key has a new entry, or, if removed, none that was there
@@ -227,8 +227,8 @@ type Watcher interface {
 	// Expired: the entries of a tag have become stale, "" for all of the namespace.
 	Expired(tag string, seq uint64)
 
-	// Lost: the engine cannot be reached. Until Reset, or Recovered, it may be
-	// that nothing is told.
+	// Lost: the engine cannot be reached. Until Reset, or Recovered, there may be
+	// no calls.
 	Lost()
 
 	// Recovered: the engine answers again, and nothing was missed, as it was slow

@@ -131,7 +131,7 @@ func (a *attempt) call(ctx context.Context, permit limit.Permit) ([]byte, error)
 	}
 }
 
-// permitOutcome is what an adaptive limiter is told.
+// permitOutcome is the Outcome for an adaptive limiter.
 func (a *attempt) permitOutcome(ctx context.Context, err error) limit.Outcome {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrTimeout), err != nil && a.w.classify(err) == weir.ClassOverload:
@@ -301,7 +301,7 @@ func (a *attempt) put(r record, data []byte, ttl time.Duration) error {
 	}
 	seq, err := a.putLocked(context.Background(), journal.Write{
 		Meta: meta(r), Data: data, TTL: ttl,
-		// That an event is done is told to nobody. Lost, the event is done again.
+		// Nobody waits for the end of an event. If this is lost, the event is done again.
 		Unflushed: r.State == StateDone && r.Keep == None,
 	}, r.State)
 	if err == nil {

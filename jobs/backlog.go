@@ -77,7 +77,7 @@ func (b *backlog) fullLocked(why FullReason, jobs int) error {
 	return &FullError{Queue: b.queue, Reason: why, RetryAfter: min(max(wait, time.Second), time.Minute)}
 }
 
-// fresh sees to it that the last look is not older than lookEvery. Of several
+// fresh looks again if the last look is older than lookEvery. Of several
 // callers one looks, and if the server does not answer it answers none of them:
 // else they would find that out one after another.
 func (b *backlog) fresh(ctx context.Context) error {

@@ -17,7 +17,7 @@ import (
 //     worker dies in between, the item comes again, and the mark is made then.
 //  2. What begins a new life, or ends the last one, is written, and then the mark
 //     is removed if it is older than that.
-//  3. Who has written a mark looks whether the job is still dead, as it may have
+//  3. The writer of a mark looks whether the job is still dead, as it may have
 //     been retried between state and mark.
 //
 // A mark that is left, by who died in 2, goes when the dead job would have.

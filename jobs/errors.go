@@ -33,7 +33,7 @@ var (
 	// has taken over, or may have: its result will not be kept.
 	ErrLeaseLost = errors.New("jobs: lease lost")
 
-	// ErrStopping is the cause of the context of an attempt whose Worker is told
+	// ErrStopping is the cause of the context of an attempt whose Worker has
 	// to stop and has no more time. The job is handed back, and the attempt does
 	// not count.
 	ErrStopping = errors.New("jobs: worker stopping")
@@ -47,7 +47,7 @@ var (
 	ErrExpired = errors.New("jobs: deadline passed before the start")
 
 	// ErrUnavailable: the server cannot be reached, or does not answer in time.
-	// What was asked may or may not have happened; Submit with a Key can safely
+	// The operation may or may not have happened; Submit with a Key can safely
 	// be repeated.
 	ErrUnavailable = errors.New("jobs: server unavailable")
 

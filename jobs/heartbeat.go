@@ -57,7 +57,7 @@ func (a *attempt) beat() (stop func()) {
 //	A: is given the item, and stands still
 //	B: is given the item after the lease, starts an attempt, and keeps the item
 //	A: goes on, and hands the item back
-//	C: is given the item, finds the marker of B, and goes by its age
+//	C: gets the item, finds the marker of B, and judges by its age
 func (a *attempt) renew(ctx context.Context) bool {
 	lease := a.w.queue.o.Lease
 	began := time.Now()

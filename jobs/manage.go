@@ -129,7 +129,7 @@ type Count struct {
 }
 
 // Count counts all jobs of a queue. The server names them and reads none; where there
-// are very many, it is not to be asked often. A job that was dropped counts as
+// are very many, do not call it often. A job that was dropped counts as
 // Finished for some seconds.
 func (s *Store) Count(ctx context.Context, queue string) (Count, error) {
 	if !queueForm.MatchString(queue) {
@@ -265,7 +265,7 @@ func (s *Store) FindIn(ctx context.Context, queues []string, id string) (Status,
 }
 
 // Cancel cancels a job. Once it returns nil, no attempt starts and no result
-// is kept; an attempt that runs is told through its context, with the cause
+// is kept; the context of an attempt that runs ends with the cause
 // ErrCanceled. It returns nil for a job that is canceled, ErrFinished for one
 // that is over otherwise, and ErrNotFound.
 func (s *Store) Cancel(ctx context.Context, queue, id string) error {
@@ -347,7 +347,7 @@ func (s *Store) change(ctx context.Context, queue, id string, f func(*life) (*jo
 			return outward(ctx, err)
 		}
 		if l.State == StateDead {
-			_ = s.unmark(ctx, queue, id, seq) // what was asked for is done, but for the count
+			_ = s.unmark(ctx, queue, id, seq) // it is done, but for the count
 		}
 		if then != nil {
 			return then(l)

@@ -194,7 +194,7 @@ type WorkerOptions struct {
 	Observer Observer
 }
 
-// A Codec makes bytes of values and back. Decode is told the Version that the
+// A Codec makes bytes of values and back. Decode gets the Version that the
 // bytes were written with.
 type Codec[T any] struct {
 	Encode func(T) ([]byte, error)

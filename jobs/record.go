@@ -154,7 +154,7 @@ func decodeMeta(m *journal.Message, into any) error {
 	return nil
 }
 
-// status is what is told of l.
+// status is what callers see of l.
 func (l *life) status(queue, id string, d Durability) Status {
 	s := Status{
 		ID: id, Queue: queue, State: l.State, Key: l.Key, Owner: l.Owner, Durability: d,
@@ -179,7 +179,7 @@ func (l *life) next(s State) record {
 	return r
 }
 
-// kept is how long what is left of a job is kept, of which ttl was asked for. It
+// kept is how long what is left of a job is kept, for a ttl. It
 // must outlive the work item: an acknowledgement that was lost brings that back,
 // after the lease or the wait it was in, and without the state it would be a new
 // job.

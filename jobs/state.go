@@ -25,7 +25,7 @@ const (
 	// StateCanceled: it was canceled before it had a result.
 	StateCanceled
 
-	// forgotten: it was dropped. Nobody is told of such a job.
+	// forgotten: it was dropped. No API shows such a job.
 	forgotten
 )
 

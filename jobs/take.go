@@ -30,7 +30,7 @@ type delivery struct {
 //  3. Otherwise the job is read: it may be over, wait for its next attempt, or
 //     run elsewhere.
 //  4. The running marker is written. Its sequence is the attempt's fence, and
-//     from it on a cancel is told to the attempt.
+//     from it on the attempt learns of a cancel.
 //  5. The attempt runs, and its outcome is written after what it wrote last.
 //  6. The item is acknowledged, which removes it.
 //
@@ -291,7 +291,7 @@ func (d *delivery) run(permit limit.Permit) (again bool, err error) {
 		return errors.Is(err, journal.ErrStale), err
 	}
 	r.Fence, r.Started = seq, q.store.journal.Now()
-	if since := d.since(); r.Started.Before(since) { // the clock is told late
+	if since := d.since(); r.Started.Before(since) { // the clock is late
 		r.Started = since
 	}
 	a := &attempt{

@@ -35,11 +35,11 @@ func (c *Call[K, V]) Keys() []K { return slices.Clone(c.keys) }
 // Context returns the context that the load was given.
 func (c *Call[K, V]) Context() context.Context { return c.ctx }
 
-// Previous returns what LoadEntry was told about the previous value, and
+// Previous returns what LoadEntry got about the previous value, and
 // LoadEntries about that of its first key.
 func (c *Call[K, V]) Previous() weir.Previous[V] { return c.PreviousOf(c.keys[0]) }
 
-// PreviousOf returns what LoadEntry or LoadEntries was told about the previous
+// PreviousOf returns what LoadEntry or LoadEntries got about the previous
 // value of key; nothing for a key that the load is not for.
 func (c *Call[K, V]) PreviousOf(key K) weir.Previous[V] {
 	if i := slices.Index(c.keys, key); i >= 0 && i < len(c.prev) {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Recorder is a [weir.Observer] that keeps all it is told. The zero Recorder
+// A Recorder is a [weir.Observer] that keeps all its calls. The zero Recorder
 // is ready to use. It is safe for concurrent use, by several Guards too (see
 // weir.Options.Name), and must not be copied after first use.
 //

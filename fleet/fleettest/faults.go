@@ -97,7 +97,7 @@ func (f *Faults) Before(fn func(op string)) {
 	f.before = fn
 }
 
-// Commands returns how many operations were asked for.
+// Commands returns how many operations there were.
 func (f *Faults) Commands() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *Faults) Commands() uint64 {
 }
 
 // Replace puts another Tier behind f, as when an engine restarts empty. Watchers
-// move to it; they are told Reset by Mend.
+// move to it; Mend sends them Reset.
 func (f *Faults) Replace(t fleet.Tier) error {
 	f.mu.Lock()
 	f.inner = t

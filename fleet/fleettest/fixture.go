@@ -17,7 +17,7 @@ import (
 type Fixture struct {
 	// Instance is a new connection to the engine, as another process would have
 	// it: with its own deadlines, and a [fleet.Breaker] in front. The Fixture
-	// sees to its end.
+	// ends it.
 	Instance func() fleet.Tier
 
 	// Hang stops the engine's answers but not its connections, as a stopped

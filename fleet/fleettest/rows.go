@@ -195,7 +195,7 @@ func (s *suite) engineHung(m *Measured) {
 	s.works(nodes)
 }
 
-// works waits until all nodes share one load again, and were told Reset.
+// works waits until all nodes share one load again, and have got Reset.
 func (s *suite) works(nodes []*node) {
 	s.Helper()
 	for _, n := range nodes {

@@ -119,7 +119,7 @@ func (s *suite) wantEntry(e *fleet.Entry, data string, fence uint64) {
 	}
 }
 
-// An ear is a Watcher that notes what it is told.
+// An ear is a Watcher that notes its calls.
 type ear struct {
 	mu    sync.Mutex
 	calls []string
@@ -156,7 +156,7 @@ func (e *ear) Lost()                          { e.note("lost") }
 func (e *ear) Recovered()                     { e.note("recovered") }
 func (e *ear) Reset()                         { e.note("reset") }
 
-// has reports whether it was told all of these, in this order, maybe with others
+// has reports whether it got all of these, in this order, maybe with others
 // between.
 func (e *ear) has(calls ...string) bool {
 	e.mu.Lock()
@@ -194,7 +194,7 @@ func (s *suite) listen(t fleet.Tier, namespace string) *ear {
 	return e
 }
 
-// hears waits until e was told all of these, in this order.
+// hears waits until e has got all of these, in this order.
 func (s *suite) hears(e *ear, calls ...string) {
 	s.Helper()
 	for end := time.Now().Add(time.Second); !e.has(calls...); time.Sleep(time.Millisecond) {

@@ -1,6 +1,6 @@
 // Package bounded reads what others write: files of any kind, and streams. Nothing
 // that it reads is larger, or takes longer, than its caller says. Shipped code reads
-// whole files and streams here and nowhere else; a rule of the repository sees to it.
+// whole files and streams here and nowhere else; a rule of the repository checks that.
 package bounded
 
 import (

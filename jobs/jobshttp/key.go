@@ -19,7 +19,7 @@ import (
 // cookiePrefix begins the name of a cookie among the fields of a principal.
 const cookiePrefix = "cookie:"
 
-// anonymous is the principal of those who say nothing about who they are.
+// anonymous is the principal of clients without credentials.
 var anonymous = principal(nil, nil)
 
 // principal identifies the client that sends h without revealing it: a hash over the fields and

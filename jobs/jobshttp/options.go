@@ -29,7 +29,7 @@ const (
 
 // Options are of a Service.
 type Options struct {
-	// Path is that under which jobs are asked for: it begins and ends with "/".
+	// Path is the prefix of the URLs of jobs: it begins and ends with "/".
 	// Default: DefaultPath.
 	Path string
 
@@ -49,7 +49,7 @@ type RouteOptions struct {
 	// MaxWait caps Prefer: wait=N. Default: DefaultMaxWait, at most MaxWait.
 	MaxWait time.Duration
 
-	// Attempts is how often the handler is asked at most for one job. Default:
+	// Attempts is how often the handler is called at most for one job. Default:
 	// DefaultAttempts.
 	Attempts int
 

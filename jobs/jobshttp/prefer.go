@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxPreferWait is up to where wait=N is told apart; routes cap it much lower.
+// maxPreferWait is the largest wait=N that is read; routes cap it much lower.
 const maxPreferWait = 24 * time.Hour
 
 // preferences are what a request says in Prefer (RFC 7240) that concerns jobs.

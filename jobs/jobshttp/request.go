@@ -46,7 +46,7 @@ var conditions = []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-
 // the fields of secret are left out.
 func newRequest(w http.ResponseWriter, r *http.Request, limit int, secret []string) (Request, error) {
 	if r.ContentLength > int64(limit) {
-		return Request{}, &http.MaxBytesError{Limit: int64(limit)} // before anything of it is asked for
+		return Request{}, &http.MaxBytesError{Limit: int64(limit)} // before the client sends any of it
 	}
 	q := Request{
 		Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header.Clone(), Remote: r.RemoteAddr, TLS: r.TLS != nil,
@@ -95,7 +95,7 @@ func (q Request) request(ctx context.Context) (*http.Request, error) {
 	}
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the URL: a job's error is shown to those who must not know it
+			err = e.Err // without the URL: clients that must not know it see a job's error
 		}
 		return nil, fmt.Errorf("the target of the request: %w", err)
 	}

@@ -51,7 +51,7 @@ func New(s *jobs.Store, o Options) (*Service, error) {
 	return v, nil
 }
 
-// Path is where jobs are asked for.
+// Path is the prefix of the URLs of jobs.
 func (s *Service) Path() string { return s.o.Path }
 
 // Route returns a Route before next and answers for its jobs, in place of those
@@ -122,7 +122,7 @@ func (s *Service) onDrain(f func()) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// askTimeout bounds what is asked of the store for one request, beside waiting.
+// askTimeout bounds the store's operations for one request, beside waiting.
 const askTimeout = 10 * time.Second
 
 var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A document is what clients are told of a job.
+// A document is what clients see of a job.
 type document struct {
 	ID         string          `json:"id"`
 	State      jobs.State      `json:"state"`
@@ -64,8 +64,8 @@ func (s *Service) accepted(w http.ResponseWriter, r *http.Request, status jobs.S
 // etag names how a job stands.
 func etag(j jobs.Status) string { return `"` + strconv.FormatUint(j.Revision, 10) + `"` }
 
-// worthAsking is when there may be news of a job that is not over: what has
-// taken long is asked for less often.
+// worthAsking is when there may be news of a job that is not over: a job that
+// has taken long is read less often.
 func worthAsking(j jobs.Status) time.Duration {
 	const least, most = time.Second, 30 * time.Second
 	if d := time.Until(j.NotBefore); j.State != jobs.StateRunning && d > least {

@@ -179,7 +179,7 @@ func retryAfter(h http.Header, missing time.Duration) time.Duration {
 	return missing
 }
 
-// pause waits for d and up to a fifth more, so that those who were refused
+// pause waits for d and up to a fifth more, so that clients that were refused
 // together do not come back together.
 func pause(ctx, stopping context.Context, d time.Duration) error {
 	t := time.NewTimer(d + rand.N(d/5+1))

@@ -31,7 +31,7 @@ func (p *Promoter[K, V]) ask(ctx, within context.Context, key K) (*call[V], erro
 	}
 	asking, leave := context.WithCancelCause(values)
 	c := &call[V]{leave: leave, done: make(chan struct{})}
-	if within.Err() != nil { // no budget: nothing is asked
+	if within.Err() != nil { // no budget: no call
 		leave(errLate)
 		c.err, c.over = errLate, true
 		close(c.done)

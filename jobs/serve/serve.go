@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// FlushSubject is where a server is asked to flush a stream, whose name is the request.
+// FlushSubject takes requests to flush a stream, whose name is the request.
 // The response is empty, or says why it could not. One flush serves all requests that
 // came before it began.
 const FlushSubject = journal.FlushSubject
