@@ -18,8 +18,8 @@ type guards struct {
 	t *Telemetry
 }
 
-// Guards returns what Options.Observer of any number of Guards may be. They should
-// have names, which are what they are told apart by.
+// Guards returns what Options.Observer of any number of Guards may be. Give them
+// names, which tell them apart.
 func (t *Telemetry) Guards() weir.Observer { return guards{t: t} }
 
 // LoadStart is of [weir.Observer].

@@ -53,11 +53,11 @@ func newInstruments(m metric.Meter, requests func(attribute.Set) Recorder) (*ins
 func (in *instruments) now() time.Duration { return time.Since(in.began) }
 
 // activeRequests are http.server.active_requests. They are counted here and read
-// when metrics are collected, as an instrument that is told of the beginning and
-// the end of each request would cost more than all else that is told of it.
+// when metrics are collected, as an instrument with a call at the beginning and
+// the end of each request would cost more than all other metrics of it.
 type activeRequests struct {
 	counts       [len(methods)][2]atomic.Int64 // by method, and by whether it came over TLS
-	used         [len(methods)][2]atomic.Bool  // of counts: since when they are told
+	used         [len(methods)][2]atomic.Bool  // of counts: whether they are reported
 	registration metric.Registration
 }
 

@@ -61,7 +61,7 @@ var (
 // ever tell, so a registry refuses a second one (prometheus.AlreadyRegisteredError)
 // unless each is wrapped with a label of its own (prometheus.WrapRegistererWith).
 //
-// It reads on a scrape and does nothing in between. What has been closed is told
+// It reads on a scrape and does nothing in between. What has been closed is reported
 // as it stands until it is removed. The zero Collector is empty and ready. It is
 // safe for concurrent use and must not be copied.
 type Collector struct {

@@ -46,7 +46,7 @@ func (h *hub) masters(ctx context.Context, client rueidis.Client) ([]string, err
 }
 
 // parseSlots returns the masters that CLUSTER SLOTS names, sorted. A node that
-// does not know its own address is the one that was asked.
+// does not know its own address is the one that has answered.
 func parseSlots(m rueidis.RedisMessage, asked string) (masters []string) {
 	slots, err := m.ToArray()
 	if err != nil {

@@ -13,7 +13,7 @@
 // writes and deletes a key whose name is the message, and the server tells the
 // name to all that track the prefix. So a push is as late as a round trip, and
 // nothing has to be read for it. That connection gets a PING each PingInterval.
-// When it breaks or is silent Watchers are told Lost, and Reset when it is back
+// When it breaks or is silent Watchers get Lost, and Reset when it is back
 // everywhere; the same after FLUSHALL and CLIENT KILL. In a Cluster all masters
 // are tracked, and the list of them is read each PingInterval.
 //
@@ -33,7 +33,7 @@
 //	  +hrandfield +pexpire +pttl +set +del +time +ping +hello +auth
 //	  +client|setname +client|tracking +cluster|slots
 //
-// Tracking is not bound to keys: whoever has that right is told all names of keys
+// Tracking is not bound to keys: a user with that right learns all names of keys
 // that are pushed, of all Prefixes.
 //
 // # What the engine must keep
@@ -46,7 +46,7 @@
 //
 // Replication is asynchronous: a failover may lose the last writes of a master,
 // among them invalidations that were acknowledged. The servers of a Cluster, and
-// replicas, must have their clocks set alike: what is left of a lease is told by
-// another one's after a failover. While a slot is moved, operations on keys of
+// replicas, must have their clocks set alike: another one's clock measures
+// what is left of a lease after a failover. While a slot is moved, operations on keys of
 // which a half has moved fail.
 package weirredis

@@ -251,7 +251,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Abilities is of fleet.Tier. The hub sees to its own connections, by PINGs, and tells
+// Abilities is of fleet.Tier. The hub checks its own connections, by PINGs, and sends
 // Lost and Reset.
 func (e *engine) Abilities() fleet.Abilities {
 	return fleet.Abilities{Meter: e, Roster: e, Ping: e.Ping, KeepsPushes: true}

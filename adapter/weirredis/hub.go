@@ -17,8 +17,8 @@ type hub struct {
 	running sync.WaitGroup
 	cancel  context.CancelFunc // nil until start
 
-	// telling is held while the feeds' state changes and while that is told, so
-	// that Lost and Reset are told in the order in which they came to be:
+	// telling is held while the feeds' state changes and while Watchers are called, so
+	// that Lost and Reset come in the order in which they happened:
 	//
 	//	A: a feed breaks: lost
 	//	B: the feed is back: not lost
@@ -91,7 +91,7 @@ func (e *engine) Watch(namespace string, w fleet.Watcher) (stop func(), err erro
 	return e.hub.watch(strings.Clone(namespace), w), nil
 }
 
-// watch adds a Watcher. If pushes may be missing now it is told so, and Reset
+// watch adds a Watcher. If pushes may be missing now it gets Lost, and Reset
 // later.
 func (h *hub) watch(namespace string, fw fleet.Watcher) (stop func()) {
 	h.telling.Lock()

@@ -21,8 +21,8 @@ import (
 //	weir:p:{|namespace}:x:17:tag       push: expired, with the number
 //	weir:i:{|}                         instances that have announced themselves
 //
-// Names are any bytes. What could be taken for a part of the frame, and what is
-// not printable, is written as %XX, so that no two names look alike. A namespace
+// Names are any bytes. Bytes of the frame, and those that are
+// not printable, are written as %XX, so that no two names look alike. A namespace
 // has its slashes escaped, too, so the first one in braces ends it.
 
 const (

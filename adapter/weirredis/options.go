@@ -40,7 +40,7 @@ type Options struct {
 	// user "default".
 	Username, Password string
 
-	// Credentials, if not nil, is asked for each new connection in place of
+	// Credentials, if not nil, is called for each new connection in place of
 	// Username and Password, so that they can change while the process runs.
 	// It must return soon, and is called on several goroutines at once.
 	Credentials func() (username, password string, err error)
@@ -64,7 +64,7 @@ type Options struct {
 	// PingInterval is how often the connections that bring the pushes are
 	// checked, and how long the answer to that may take; in a Cluster also how
 	// often its masters are looked up. Pushes can be missing for twice as long
-	// before Lost is told. From 10 ms to a minute. Default:
+	// before Lost comes. From 10 ms to a minute. Default:
 	// DefaultPingInterval.
 	PingInterval time.Duration
 

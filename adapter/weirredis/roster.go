@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// maxInstances bounds how many instances are told of.
+// maxInstances bounds how many instances are returned.
 const maxInstances = 10_000
 
 // roster is the engine's key of the instances. There is one for a Prefix.

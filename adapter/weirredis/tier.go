@@ -41,8 +41,8 @@ func New(ctx context.Context, o Options) (*Tier, error) {
 	return &Tier{Breaker: fleet.WithBreaker(e, o.Breaker), engine: e, closed: make(chan struct{})}, nil
 }
 
-// Close ends all connections; watches are told nothing more. What is asked from
-// then on fails with an error that matches fleet.ErrUnavailable. It waits for
+// Close ends all connections; watches get nothing more. Operations from
+// then on fail with an error that matches fleet.ErrUnavailable. It waits for
 // commands that are on their way, which takes up to twice the PingInterval where
 // the engine hangs, until ctx ends, and then returns its cause. It may be called
 // again, and not from a Watcher.

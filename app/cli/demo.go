@@ -31,7 +31,7 @@ var (
 	rowSpan      = command.Span[int]{Least: 1000, Most: 100_000_000}
 )
 
-// seed is that of the order in which keys are asked for.
+// seed is that of the order of the keys.
 const seed = 1
 
 // bounds are the variables of the flags' help.

@@ -1,5 +1,5 @@
 // Package command is what command lines have in common: what they write where,
-// faults that are told all at once, exit codes, and what happens when they are
+// faults that are reported all at once, exit codes, and what happens when they are
 // interrupted. The grammar is kong's.
 package command
 
@@ -23,8 +23,8 @@ import (
 // The exit codes.
 const (
 	ExitOK     = 0
-	ExitFailed = 1 // what was asked for could not be done, or was interrupted
-	ExitUsage  = 2 // what was asked for is not understood
+	ExitFailed = 1 // the command failed, or was interrupted
+	ExitUsage  = 2 // the command line is wrong
 )
 
 // An Env is what the program has from its surroundings. All fields are needed,
@@ -108,7 +108,7 @@ type Run struct {
 }
 
 // Leaves says what would be left behind if the program ended at once, for
-// whoever interrupts it twice; "" means nothing.
+// a user who interrupts it twice; "" means nothing.
 func (r *Run) Leaves(what string) { r.end.leaves(what) }
 
 // Hangups brings the SIGHUPs that come from now on, which else end the program

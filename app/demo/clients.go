@@ -23,8 +23,8 @@ const (
 	// takes longer has failed.
 	RequestTimeout = 30 * time.Second
 
-	// Skew is the exponent of the Zipf law by which keys are asked for: the
-	// most wanted of 32 keys gets about a quarter of the requests.
+	// Skew is the exponent of the Zipf law of the keys: the
+	// busiest of 32 keys gets about a quarter of the requests.
 	Skew = 1.1
 )
 

@@ -25,7 +25,7 @@ type Console struct {
 }
 
 // OpenConsole serves b over l, which it closes in the end. L has to be on
-// loopback, since nobody is asked for a token. The keys of a demo are no secrets,
+// loopback, since there is no token. The keys of a demo are no secrets,
 // and shown.
 func OpenConsole(l net.Listener, b *Board) (*Console, error) {
 	page, err := console.New(console.Options{

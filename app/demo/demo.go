@@ -49,7 +49,7 @@ type Config struct {
 	After func(Result) error
 }
 
-// A Progress is told of the steps as they begin and end.
+// A Progress shows the steps as they begin and end.
 type Progress interface {
 	// Start begins a step. Until Done, or the next Start, detail may be
 	// called from any goroutine and says how far it is.

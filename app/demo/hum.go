@@ -35,8 +35,8 @@ func (c *clients) humWhile(ctx context.Context, f func() error) error {
 	return errors.Join(err, c.mistakes())
 }
 
-// hum asks, waits and asks again as one of a few clients. Who could not be
-// answered asks again; a Board counts it.
+// hum asks, waits and asks again as one of a few clients. A client without an
+// answer asks again; a Board counts it.
 func (c *clients) hum(ctx context.Context, number, few int, start time.Time) {
 	for ctx.Err() == nil {
 		_ = c.ask(ctx, number)

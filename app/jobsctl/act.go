@@ -25,7 +25,7 @@ type Outcome struct {
 }
 
 // Act does v to all of the jobs, and says of each what came of it, in their
-// order. done, if not nil, is told how many are through; it is called from
+// order. done, if not nil, gets how many are through; it is called from
 // several goroutines. The error is that of all which failed, each a sentence.
 func Act(ctx context.Context, s Source, v Verb, all []jobs.Status, done func(int)) ([]Outcome, error) {
 	out := make([]Outcome, len(all))

@@ -26,7 +26,7 @@ const (
 	remoteAnswer      = 1 << 30
 )
 
-// AdminOptions say which proxy is asked.
+// AdminOptions name the proxy.
 type AdminOptions struct {
 	URL   string // what ParseAdmin returns
 	Token string // empty: none

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// A Style is how people are told. The zero Style is plain text of any width.
+// A Style is how output looks. The zero Style is plain text of any width.
 type Style struct {
 	Width int       // columns; 0: as many as it takes, with whole ids
 	Color bool      // colour, as terminal control sequences

@@ -39,8 +39,8 @@ func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // at the counters then, so that it sees either the zero or the token:
 //
 //	A: wait finds one request left
-//	B: leaves, and finds nobody who waits
-//	A: waits for ever
+//	B: leaves, and finds no waiter
+//	A: never returns
 func (c *countingHandler) leave(count *atomic.Int64) {
 	if count.Add(-1) == 0 && c.waits.Load() {
 		select {

@@ -30,8 +30,8 @@ func (p *proxy) linger(d time.Duration) {
 // drain brings the proxy to its end, in the steps that the package's comment
 // names. A second signal ends the program before, which is its caller's doing.
 func (p *proxy) drain() error {
-	// Not ready, and clients are asked to leave with each answer. Who reads that
-	// this has begun may count on it.
+	// Not ready, and each response asks its client to leave. The log line
+	// that says so is true once it is there.
 	p.state.Store(draining)
 	for _, d := range p.listeners {
 		if !d.admin {

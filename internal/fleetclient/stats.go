@@ -2,7 +2,7 @@ package fleetclient
 
 import "sync/atomic"
 
-// Stats are counts of what a Client has asked, and of what it was told.
+// Stats count what a Client has asked, and the replies.
 type Stats struct {
 	Acquires, Fresh, Granted, Held, Cooling uint64
 	Settled, Refused, Extended, LostLeases  uint64

@@ -1,4 +1,4 @@
-// Package hotkeys finds out which keys of many are asked for most, and for which
+// Package hotkeys finds out which keys of many have the most calls, and for which
 // the source works longest, in memory that is bounded by a number of counters
 // whatever the number of keys.
 //

@@ -55,7 +55,7 @@ func (c *loadContext) Err() error {
 	return err
 }
 
-// String spares those who print a context, mocks and loggers, a walk through the
+// String keeps mocks and loggers that print a context from walking through the
 // load and its table, which would race with the joiners.
 func (c *loadContext) String() string { return "weir.load" }
 

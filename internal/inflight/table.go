@@ -183,7 +183,7 @@ func (f *Flight[K, V]) JoinLocked() {
 	f.Load().joiners++
 }
 
-// DetachLocked takes the flight of key off the table: it goes on for those who
+// DetachLocked takes the flight of key off the table: it goes on for the callers that
 // wait for it, is marked superseded, and later callers start anew. It reports
 // whether there was one. t.mu must be held.
 func (t *Table[K, V]) DetachLocked(key K) bool {

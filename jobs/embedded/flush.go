@@ -30,7 +30,7 @@ import (
 type flusher struct {
 	dir  string // of the streams
 	nc   *nats.Conn
-	fail func(error) // is told of a flush that failed
+	fail func(error) // is called for a flush that failed
 
 	kick chan struct{}
 	stop chan struct{}
@@ -146,8 +146,8 @@ func (f *flusher) jobs(stream string) int {
 	return -1
 }
 
-// hear answers those who ask by a message. An answer that is lost is asked for
-// again.
+// hear answers requests by message. A client repeats one whose answer was
+// lost.
 func (f *flusher) hear(m *nats.Msg) {
 	f.ask(asked{string(m.Data), func(err error) {
 		if err != nil {
@@ -193,7 +193,7 @@ const (
 	gatherFor  = 2 * time.Millisecond
 )
 
-// run flushes until close. Who asks while it does waits for the next one.
+// run flushes until close. A request that comes meanwhile waits for the next one.
 func (f *flusher) run() {
 	defer close(f.done)
 	for many := false; ; {

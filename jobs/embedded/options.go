@@ -60,7 +60,7 @@ type Options struct {
 	// a network that is not trusted, use a NATS server of your own.
 	Listen string
 
-	// Token, if not empty, is asked of other programs.
+	// Token, if not empty, is required of other programs.
 	Token string
 
 	// MaxBytes bounds what all jobs of all namespaces take, from 1 MiB. A
@@ -73,7 +73,7 @@ type Options struct {
 	// second. Default: DefaultMinFree. Negative: nothing stays free.
 	MinFree int64
 
-	// Log is told the server's warnings and errors. Nil: nobody is.
+	// Log logs the server's warnings and errors. Nil: nothing does.
 	Log *slog.Logger
 }
 

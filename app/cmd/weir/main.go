@@ -1,5 +1,5 @@
 // Weir keeps expensive calls alive under high load; its commands show it,
-// and serve those whose program is not written in Go.
+// and protect services that are not written in Go.
 package main
 
 import (

@@ -57,7 +57,7 @@ type Options struct {
 	// would write one for each request. What is left out is counted, and told
 	// to Logger. 0 means 100, negative means no bound. All is never bounded.
 	PerSecond int
-	// Logger is told of lines that were left out. nil means slog.Default.
+	// Logger logs how many lines were left out. nil means slog.Default.
 	Logger *slog.Logger
 	// Client tells the client's address. nil means that of the connection.
 	Client func(*http.Request) string

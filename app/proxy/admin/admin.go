@@ -29,14 +29,14 @@ var _ Gateway = (*gateway.Gateway)(nil)
 
 // Options configure the endpoints.
 type Options struct {
-	// Token has to be sent by everybody, as Authorization: Bearer, or once to the
-	// login. Empty means that nobody is asked, and that only connections over
+	// Token has to be sent by every client, as Authorization: Bearer, or once to the
+	// login. Empty means that none is needed, and that only connections over
 	// loopback are answered.
 	Token string
 	// Hosts are the names that clients call the listener by, beside its address
 	// and localhost.
 	Hosts []string
-	// Sessions are of those who have logged in, so that they still are after a
+	// Sessions are the logins, which survive a
 	// reload. nil means that these endpoints have their own.
 	Sessions *console.Sessions
 	// Ready tells why the proxy is not ready, nil if it is. nil means always.
@@ -49,7 +49,7 @@ type Options struct {
 	// JobsFail says why there are no Jobs at the moment. nil, and nil from it, mean
 	// that the proxy keeps none.
 	JobsFail func() *jobsctl.Failure
-	// HideKeys leaves keys and owners out of what is told of jobs, and the queries
+	// HideKeys leaves keys and owners out of what is shown of jobs, and the queries
 	// of URLs out of their errors: for browsers.
 	HideKeys bool
 	// Console is what browsers get below ConsolePath, without what guards it: the
@@ -57,7 +57,7 @@ type Options struct {
 	Console http.Handler
 	// Metrics answers GET /metrics. nil means nothing.
 	Metrics http.Handler
-	// Logger is told of purges, and of what is done to jobs. nil means
+	// Logger logs purges, and what is done to jobs. nil means
 	// slog.Default.
 	Logger *slog.Logger
 }
@@ -196,7 +196,7 @@ func write(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // with nosniff it cannot be taken for HTML
+	e.SetEscapeHTML(false) // with nosniff no browser reads it as HTML
 	e.SetIndent("", "  ")
 	_ = e.Encode(v)                       // all that is answered can be written
 	_, _ = w.Write(plain.JSON(b.Bytes())) // a client that has gone needs no answer

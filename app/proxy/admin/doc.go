@@ -1,4 +1,4 @@
-// Package admin has the endpoints for those who run the proxy: the console,
+// Package admin has the endpoints for operators of the proxy: the console,
 // health and readiness, statistics, metrics, purging, explaining, profiles. They
 // stand on a listener of their own, never beside the traffic (H20).
 //

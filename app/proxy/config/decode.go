@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// A decoder fills a Config from YAML nodes and notes what is wrong. It goes by
-// the settings, not by the nodes: so it is never deeper than they are, and
+// A decoder fills a Config from YAML nodes and notes what is wrong. It walks
+// the settings, not the nodes: so it is never deeper than they are, and
 // needs no more than MaxValues steps, whatever the aliases say.
 type decoder struct {
 	file   string // for faults, and as what names of files are relative to
@@ -119,7 +119,7 @@ func (d *decoder) section(p place, fields []*field, v reflect.Value) {
 	}
 }
 
-// unknown is unknownField, which takes its time, for the faults that are told.
+// unknown is unknownField, which takes its time, for the faults that are shown.
 func (d *decoder) unknown(name string, fields []*field) *mistake {
 	if len(d.faults) > MaxFaults {
 		return &mistake{problem: "unknown field"}

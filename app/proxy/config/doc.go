@@ -1,7 +1,7 @@
 // Package config is the configuration of weir proxy: a YAML file, WEIR_*
 // variables over it, flags over both. It is strict. What it does not understand
 // is a [Fault] that names the place and, where it can, what was meant; all of
-// them are told at once.
+// them are reported at once.
 //
 // The structs are the only list of settings. Their tags carry the name, the
 // default, the bounds and the meaning, and from them come the decoder, the JSON

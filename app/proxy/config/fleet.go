@@ -42,7 +42,7 @@ type RedisTLS struct {
 	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the addresses'."`
 }
 
-// Sentinel says which master is asked for.
+// Sentinel names the master.
 type Sentinel struct {
 	Master       string `yaml:"master" required:"true" form:"name" help:"Its name, as the Sentinels know it."`
 	Username     string `yaml:"username,omitempty" form:"name" help:"For the Sentinels themselves. Needs password_file."`

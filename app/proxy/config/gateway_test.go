@@ -21,11 +21,11 @@ func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 	for _, tt := range []struct {
 		of       reflect.Type
 		settings map[string]string
-		not      []string // what is made by the program, or of other settings
+		not      []string // functions, and what the program makes, or of other settings
 	}{
-		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "Front", "Fleet.Tier", "Fleet.Logger"}},
+		{reflect.TypeFor[gateway.Config](), top, []string{"Cache", "TrustedProxies", "Observer", "ErrorHandler", "Front", "Fleet.Tier", "Fleet.Logger"}},
 		{reflect.TypeFor[gateway.Upstream](), upstream, nil},
-		{reflect.TypeFor[gateway.Route](), route, []string{"Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped"}},
+		{reflect.TypeFor[gateway.Route](), route, []string{"Rewrite", "Rate.Key", "Rate.Client", "Rate.Name", "Rate.Fleet.Meter", "Rate.Fleet.Namespace", "Rate.Fleet.OnFailure", "Rate.Fleet.Instances", "Cache.ForwardingDropped"}},
 	} {
 		for _, path := range paths(tt.of, "") {
 			if tt.settings[path] == "" && !slices.Contains(tt.not, path) {

@@ -118,7 +118,7 @@ func (d *decoder) snippets(faults Faults) {
 	}
 }
 
-// once takes out what is told twice, as a section is that is merged twice.
+// once removes duplicates, as of a section that is merged twice.
 func (f Faults) once() Faults {
 	seen := map[string]bool{}
 	var out Faults

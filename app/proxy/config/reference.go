@@ -75,7 +75,7 @@ func (f *field) shownBounds() string {
 	return s
 }
 
-// cell escapes what would end a cell of a table, or be taken for markup.
+// cell escapes what would end a cell of a table, or be markup.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "_", `\_`).Replace(text)
 }

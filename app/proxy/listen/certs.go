@@ -48,7 +48,7 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
 
 // Reload reads the files, and reports whether there is a new certificate. A bad
-// pair is an error, once: it is told again only when the files change again.
+// pair is an error, once: it is reported again only when the files change again.
 // The old certificate is kept then. A pair is bad, too, if it has expired and
 // the old one has not.
 func (c *Certificate) Reload() (bool, error) {
@@ -56,7 +56,7 @@ func (c *Certificate) Reload() (bool, error) {
 	defer c.mu.Unlock()
 	cert, certErr := bounded.File(c.files.Cert, maxPEM)
 	key, keyErr := bounded.File(c.files.Key, maxPEM)
-	// Files that are away count as empty, so that this is told once, too.
+	// Files that are away count as empty, so that this is reported once, too.
 	if c.current.Load() != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
 		return false, nil
 	}

@@ -52,7 +52,7 @@ func (h *handshaker) run() {
 			h.each.Go(func() { h.shake(c) })
 			continue
 		}
-		//lint:ignore SA1019 net/http goes by it, too
+		//lint:ignore SA1019 net/http relies on it, too
 		if t, ok := err.(net.Error); ok && t.Temporary() {
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
 			h.log.Printf("http: Accept error: %v; retrying in %v", err, wait)

@@ -67,7 +67,7 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pw.finish(pb, e.body, e.write)
 }
 
-// breakOff sees to it that a client of HTTP/1.0 does not take a broken answer
+// breakOff keeps a client of HTTP/1.0 from taking a broken response
 // for a whole one: its body may end with the connection, so that has to end
 // with a reset (H5).
 func breakOff(ctx context.Context) {

@@ -9,7 +9,7 @@ import (
 )
 
 // proxied reads the PROXY protocol (version 1 or 2) from the peers in trusted,
-// which have to send it. Nobody else can: their bytes are taken for a request,
+// which have to send it. Nobody else can: their bytes are read as a request,
 // and a PROXY header is none.
 func proxied(l net.Listener, trusted []netip.Prefix, timeout time.Duration) net.Listener {
 	return &proxyproto.Listener{

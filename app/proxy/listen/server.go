@@ -84,7 +84,7 @@ type Options struct {
 	Handler http.Handler
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
-	// Logger is told of certificates that were replaced or are bad, and of what
+	// Logger logs certificates that were replaced or are bad, and what
 	// net/http complains of. nil means slog.Default.
 	Logger *slog.Logger
 	// Slots bounds the connections of all servers that have the same ones. nil
@@ -246,7 +246,7 @@ func (s *Server) Address() string { return s.socket.Addr().String() }
 func (s *Server) Certificate() *Certificate { return s.cert }
 
 // Serve accepts connections from now on, on goroutines of its own, until the
-// Server is closed. failed is told when it ends for another reason.
+// Server is closed. failed is called when it ends for another reason.
 func (s *Server) Serve(failed func(error)) { s.serve(s.slots, failed) }
 
 func (s *Server) serve(l net.Listener, failed func(error)) {
@@ -311,8 +311,8 @@ func (s *Server) ReloadCertificate() {
 func (s *Server) Retire(ctx context.Context, hurry <-chan struct{}) error {
 	s.Leave()
 	s.slots.close()
-	_ = s.socket.Close() // net/http closes it again, and says so in vain
-	// A client that is told to leave is idle once more at most.
+	_ = s.socket.Close() // net/http closes it again, and gets an error
+	// A client that was asked to leave is idle once more at most.
 	grace := time.NewTimer(max(2*s.config.Limits.withDefaults().Idle, time.Second))
 	defer grace.Stop()
 	select {

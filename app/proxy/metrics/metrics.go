@@ -1,6 +1,6 @@
 // Package metrics is what weir proxy tells Prometheus: a page with the numbers of
-// the gateway, of the jobs and of the program itself. What there is to tell is at
-// hand when it is asked for, so a scrape waits for nobody.
+// the gateway, of the jobs and of the program itself. All values are at
+// hand, so a scrape waits for nothing.
 package metrics
 
 import (
@@ -32,7 +32,7 @@ const (
 	scrapes = 4
 )
 
-// Options are what is told.
+// Options are what is reported.
 type Options struct {
 	// Gateway collects from the gateway. nil means nothing.
 	Gateway prometheus.Collector
@@ -40,7 +40,7 @@ type Options struct {
 	Queues func() []jobs.QueueStatus
 	// Program tells of the program, at once. Required.
 	Program func() Program
-	// Logger is told of what cannot be told to Prometheus, a line a minute.
+	// Logger logs what cannot be reported to Prometheus, a line a minute.
 	// Required.
 	Logger *slog.Logger
 }
@@ -99,7 +99,7 @@ func (c *complaints) Println(v ...any) {
 	}
 }
 
-// own are what is told of the jobs and the program. It is not altered.
+// own are the metrics of the jobs and the program. It is not altered.
 var own = map[string]*metric{}
 
 // A metric is one of them.

@@ -56,7 +56,7 @@ type Options struct {
 	// Version and Instance are of this program: service.version, which may be
 	// empty, and service.instance.id.
 	Version, Instance string
-	// Logger is told when sending fails, and when it goes well again. Required.
+	// Logger logs when sending fails, and when it works again. Required.
 	Logger *slog.Logger
 }
 

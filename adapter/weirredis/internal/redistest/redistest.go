@@ -45,8 +45,8 @@ func Redis(t testing.TB) string {
 	return path
 }
 
-// Valkey returns the path of valkey-server, or "" if there is none: it is not
-// to be had everywhere.
+// Valkey returns the path of valkey-server, or "" if there is none: not
+// every machine has it.
 func Valkey() string {
 	path, err := binary(valkeyVar, "valkey-server")
 	if err != nil {
