@@ -3,7 +3,7 @@
 // what it could not run.
 //
 //	go run ./tools/gate check   what needs Go alone: gofmt, vet, the core, staticcheck
-//	go run ./tools/gate tests   every module's tests, the commit before beside this one, the race detector, the oldest Go, a new user
+//	go run ./tools/gate tests   every module's tests, the commit before beside this one, the race detector, the oldest Go, a new user, a release
 //	go run ./tools/gate race    every module's tests under the race detector
 //	go run ./tools/gate fuzz    every fuzz target for a while
 //
@@ -42,6 +42,7 @@ var sets = map[string][]step{
 		{"race detector", raceCore},
 		{"the core with " + oldestGo, coreWithOldestGo},
 		{"new user", newUser},
+		{"release, short form", release},
 	},
 	"race": {{"race detector, every module", raceAll}},
 	"fuzz": {{"fuzz", fuzz}},

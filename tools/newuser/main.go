@@ -19,38 +19,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/tools/released"
 )
 
-const (
-	core    = "github.com/weir-go/weir"
-	version = "v0.0.0-test"
-)
-
-// A release is a module as users get it.
-type release struct {
-	dir   string   // in the checkout
-	most  int      // modules that its user's go.mod may list
-	never []string // modules that must not be in its user's graph
-	test  bool     // its tests run without an engine and without the checkout
-}
-
-// heavy is what a client of an existing NATS must not get.
-var heavy = []string{"github.com/nats-io/nats-server/v2", "github.com/anishathalye/porcupine"}
-
-var releases = []release{
-	{dir: ".", most: 5},
-	{dir: "gateway", most: 6, test: true},
-	{dir: "console", most: 6, test: true},
-	{dir: "jobs", most: 12, never: heavy, test: true},
-	{dir: "jobs/embedded", most: 20},
-	{dir: "adapter/weirredis", most: 7},
-	{dir: "adapter/weirprom", most: 17},
-	{dir: "adapter/weirotel", most: 18},
-	{dir: "app", most: 65},
-}
-
-// path is the module's path.
-func (r release) path() string { return strings.TrimSuffix(core+"/"+r.dir, "/.") }
+const version = "v0.0.0-test"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -74,26 +47,51 @@ func run(only []string) error {
 	if err := makeProxy(proxy); err != nil {
 		return err
 	}
-	env, err := environment(proxy, filepath.Join(tmp, "modcache"))
+	env, err := released.Environment(proxy, filepath.Join(tmp, "modcache"))
 	if err != nil {
 		return err
 	}
-	defer user{dir: tmp, env: env}.run("clean", "-modcache") // its files are read-only
-	for i, r := range releases {
-		if len(only) > 0 && !slices.Contains(only, r.dir) {
+	defer released.User{Dir: tmp, Env: env}.Run("clean", "-modcache") // its files are read-only
+	for i, m := range released.Modules {
+		if len(only) > 0 && !slices.Contains(only, m.Dir) {
 			continue
 		}
-		u := user{dir: filepath.Join(tmp, fmt.Sprint("user", i)), env: env}
-		if err := u.try(r); err != nil {
-			return fmt.Errorf("%s: %w", r.path(), err)
+		u := released.User{Dir: filepath.Join(tmp, fmt.Sprint("user", i)), Env: env}
+		counted, err := u.Try(m, version)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Path(), err)
 		}
-		if r.dir != "." {
+		fmt.Printf("%s: %s\n", m.Path(), counted)
+		if m.Dir != "." {
 			continue
 		}
-		if err := u.readme(readme); err != nil {
+		if err := runReadme(u, readme); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// runReadme runs the README's program.
+func runReadme(u released.User, text []byte) error {
+	program, want, err := readmeProgram(text)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(u.Dir, "main.go"), []byte(program), 0o644); err != nil {
+		return err
+	}
+	if _, err := u.Run("build", "-o", "hello", "."); err != nil {
+		return err
+	}
+	got, err := u.Output("./hello")
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("the README's program printed\n%s\nand promises\n%s", got, want)
+	}
+	fmt.Println("the README's program prints what it promises")
 	return nil
 }
 

@@ -3,52 +3,50 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	modzip "golang.org/x/mod/zip"
+
+	"github.com/weir-go/weir/tools/released"
 )
 
 // makeProxy writes a module proxy (go.dev/ref/mod#goproxy-protocol) that serves one
-// version of each release.
+// version of each released module.
 func makeProxy(dir string) error {
-	for _, r := range releases {
-		if err := r.publish(dir); err != nil {
-			return fmt.Errorf("%s: %w", r.path(), err)
+	for _, m := range released.Modules {
+		if err := publish(m, dir); err != nil {
+			return fmt.Errorf("%s: %w", m.Path(), err)
 		}
 	}
 	return nil
 }
 
 // publish writes what a proxy has of r.
-func (r release) publish(proxy string) error {
-	m := module.Version{Path: r.path(), Version: version}
-	checked, err := modzip.CheckDir(r.dir)
-	if err == nil {
-		err = checked.Err()
-	}
+func publish(r released.Module, proxy string) error {
+	m := module.Version{Path: r.Path(), Version: version}
+	names, err := r.Files(".")
 	if err != nil {
 		return err
 	}
-	gomod, err := r.gomod(checked.Valid)
+	required, err := r.Imports(names)
+	if err != nil {
+		return err
+	}
+	gomod, err := r.GoMod(".", required, version)
 	if err != nil {
 		return err
 	}
 	var files []modzip.File
-	for _, name := range checked.Valid {
-		name, err := filepath.Rel(r.dir, name)
+	for _, name := range names {
+		name, err := filepath.Rel(r.Dir, name)
 		if err != nil {
 			return err
 		}
-		f := file{dir: r.dir, name: filepath.ToSlash(name)}
+		f := file{dir: r.Dir, name: filepath.ToSlash(name)}
 		if f.name == "go.mod" {
 			f.instead = gomod
 		}
@@ -74,49 +72,6 @@ func (r release) publish(proxy string) error {
 		}
 	}
 	return nil
-}
-
-// gomod returns r's go.mod with the releases that its files import, tests included.
-func (r release) gomod(files []string) ([]byte, error) {
-	name := filepath.Join(r.dir, "go.mod")
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	mod, err := modfile.Parse(name, b, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range files {
-		if filepath.Ext(name) != ".go" {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			return nil, err
-		}
-		for _, spec := range f.Imports {
-			path, _ := strconv.Unquote(spec.Path.Value)
-			if of := releaseOf(path); of != "" && of != r.path() {
-				if err := mod.AddRequire(of, version); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	mod.Cleanup()
-	return mod.Format()
-}
-
-// releaseOf returns the release that has a package, "" if none has.
-func releaseOf(pkg string) string {
-	best := ""
-	for _, r := range releases {
-		if p := r.path(); (pkg == p || strings.HasPrefix(pkg, p+"/")) && len(p) > len(best) {
-			best = p
-		}
-	}
-	return best
 }
 
 // A file is one of a module's, perhaps with other text than in the checkout.

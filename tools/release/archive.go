@@ -1,0 +1,175 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+
+	"github.com/weir-go/weir/tools/released"
+)
+
+// An item is a file of an archive.
+type item struct {
+	name string
+	mode os.FileMode
+	data []byte
+}
+
+// archive packs the binaries, each with the licences of everything in it.
+func (r *releaser) archive(ctx context.Context) (string, error) {
+	for _, p := range r.platforms {
+		items, err := r.items(ctx, p)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", p, err)
+		}
+		pack := packTar
+		if p.os == "windows" {
+			pack = packZip
+		}
+		if err := create(filepath.Join(r.files, r.archiveName(p)), func(w io.Writer) error {
+			return pack(w, r.folder(p), items, r.when)
+		}); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d, without shell completions: weir has no completion command", len(r.platforms)), nil
+}
+
+// folder is what an archive unpacks to: weir_0.1.0_linux_amd64.
+func (r *releaser) folder(p platform) string {
+	return strings.Join([]string{"weir", strings.TrimPrefix(r.version, "v"), p.os, p.arch}, "_")
+}
+
+func (r *releaser) archiveName(p platform) string {
+	if p.os == "windows" {
+		return r.folder(p) + ".zip"
+	}
+	return r.folder(p) + ".tar.gz"
+}
+
+// items are the files of a platform's archive.
+func (r *releaser) items(ctx context.Context, p platform) ([]item, error) {
+	binary, err := os.ReadFile(r.binary(p))
+	if err != nil {
+		return nil, err
+	}
+	items := []item{{program(p), 0o755, binary}}
+	for _, name := range []string{"LICENSE", "README.md"} {
+		b, err := os.ReadFile(filepath.Join(r.git.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item{name, 0o644, b})
+	}
+	third, err := r.licences(ctx, r.binary(p))
+	return append(items, item{"THIRD-PARTY-LICENSES.txt", 0o644, third}), err
+}
+
+// isLicence matches the files that have to come with a copy of a module.
+var isLicence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents)([-._].*)?$`)
+
+// licences returns the licences of Go and of all modules in a binary but ours, from the
+// module cache that it was built with. A module without one is an error.
+func (r *releaser) licences(ctx context.Context, binary string) ([]byte, error) {
+	goroot, err := r.goes.run(ctx, r.tmp, "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	add := func(what, dir string) error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, e := range entries {
+			if e.IsDir() || !isLicence.MatchString(e.Name()) {
+				continue
+			}
+			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				return err
+			}
+			found = true
+			fmt.Fprintf(&text, "==== %s: %s ====\n\n%s\n\n", what, e.Name(), strings.TrimSpace(string(b)))
+		}
+		if !found {
+			return fmt.Errorf("%s has no licence", what)
+		}
+		return nil
+	}
+	errs := []error{add("Go "+info.GoVersion, goroot)}
+	for _, d := range info.Deps {
+		if strings.HasPrefix(d.Path+"/", released.Core+"/") {
+			continue
+		}
+		path, err := module.EscapePath(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		version, err := module.EscapeVersion(d.Version)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, add(d.Path+" "+d.Version, filepath.Join(r.goes.modcache, filepath.FromSlash(path)+"@"+version)))
+	}
+	return []byte(text.String()), errors.Join(errs...)
+}
+
+// packTar writes a tar.gz that depends on nothing but its arguments.
+func packTar(w io.Writer, folder string, items []item, when time.Time) error {
+	z := gzip.NewWriter(w)
+	t := tar.NewWriter(z)
+	for _, i := range items {
+		h := &tar.Header{Name: folder + "/" + i.name, Mode: int64(i.mode), Size: int64(len(i.data)), ModTime: when, Format: tar.FormatUSTAR}
+		if err := t.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := t.Write(i.data); err != nil {
+			return err
+		}
+	}
+	return errors.Join(t.Close(), z.Close())
+}
+
+// packZip is packTar for a zip.
+func packZip(w io.Writer, folder string, items []item, when time.Time) error {
+	z := zip.NewWriter(w)
+	for _, i := range items {
+		h := &zip.FileHeader{Name: folder + "/" + i.name, Method: zip.Deflate, Modified: when}
+		h.SetMode(i.mode)
+		f, err := z.CreateHeader(h)
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(i.data); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// create writes a file by a function.
+func create(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

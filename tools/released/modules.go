@@ -1,0 +1,146 @@
+// Package released has the modules of the repository that are released, and does with
+// them what their new users do.
+package released
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	modzip "golang.org/x/mod/zip"
+)
+
+// Core is the path of the core's module, with which all others begin.
+const Core = "github.com/weir-go/weir"
+
+// A Module is released on its own.
+type Module struct {
+	Dir   string   // in the checkout
+	Most  int      // modules that its user's go.mod may list
+	Never []string // modules that must not be in its user's graph
+	Test  bool     // its tests run without an engine and without the checkout
+}
+
+// heavy is what a client of an existing NATS must not get.
+var heavy = []string{"github.com/nats-io/nats-server/v2", "github.com/anishathalye/porcupine"}
+
+// Modules are all of them. The core is the first.
+var Modules = []Module{
+	{Dir: ".", Most: 5},
+	{Dir: "gateway", Most: 6, Test: true},
+	{Dir: "console", Most: 6, Test: true},
+	{Dir: "jobs", Most: 12, Never: heavy, Test: true},
+	{Dir: "jobs/embedded", Most: 20},
+	{Dir: "adapter/weirredis", Most: 7},
+	{Dir: "adapter/weirprom", Most: 17},
+	{Dir: "adapter/weirotel", Most: 18},
+	{Dir: "app", Most: 65},
+}
+
+// Path is the module's path.
+func (m Module) Path() string { return strings.TrimSuffix(Core+"/"+m.Dir, "/.") }
+
+// Tag is the name of the tag that releases a version of m: v1.2.3, or jobs/v1.2.3.
+func (m Module) Tag(version string) string { return strings.TrimPrefix(m.Dir+"/"+version, "./") }
+
+// Files returns m's files in a checkout, with their paths from root.
+func (m Module) Files(root string) ([]string, error) {
+	checked, err := modzip.CheckDir(filepath.Join(root, m.Dir))
+	if err == nil {
+		err = checked.Err()
+	}
+	return checked.Valid, err
+}
+
+// Imports returns the paths of the other released modules that files import, sorted.
+func (m Module) Imports(files []string) ([]string, error) {
+	var found []string
+	for _, name := range files {
+		if filepath.Ext(name) != ".go" {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return nil, err
+		}
+		for _, spec := range f.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if of := moduleOf(path); of != "" && of != m.Path() && !slices.Contains(found, of) {
+				found = append(found, of)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// GoMod returns m's go.mod with the required modules at a version.
+func (m Module) GoMod(root string, required []string, version string) ([]byte, error) {
+	name := filepath.Join(root, m.Dir, "go.mod")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	mod, err := modfile.Parse(name, b, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range required {
+		if err := mod.AddRequire(path, version); err != nil {
+			return nil, err
+		}
+	}
+	mod.Cleanup()
+	return mod.Format()
+}
+
+// Ordered returns the modules with each one after those that it imports.
+func Ordered(root string) ([]Module, error) {
+	waits := map[string][]string{}
+	for _, m := range Modules {
+		files, err := m.Files(root)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Path(), err)
+		}
+		if waits[m.Path()], err = m.Imports(files); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Path(), err)
+		}
+	}
+	return order(Modules, waits)
+}
+
+// order sorts modules by what each one waits for.
+func order(modules []Module, waits map[string][]string) ([]Module, error) {
+	var sorted []Module
+	done := map[string]bool{}
+	for len(sorted) < len(modules) {
+		before := len(sorted)
+		for _, m := range modules {
+			ready := !slices.ContainsFunc(waits[m.Path()], func(path string) bool { return !done[path] })
+			if ready && !done[m.Path()] {
+				sorted, done[m.Path()] = append(sorted, m), true
+			}
+		}
+		if len(sorted) == before {
+			return nil, fmt.Errorf("modules import each other in a circle: %v", waits)
+		}
+	}
+	return sorted, nil
+}
+
+// moduleOf returns the path of the released module that has a package, "" if none has.
+func moduleOf(pkg string) string {
+	best := ""
+	for _, m := range Modules {
+		if p := m.Path(); (pkg == p || strings.HasPrefix(pkg, p+"/")) && len(p) > len(best) {
+			best = p
+		}
+	}
+	return best
+}
