@@ -35,8 +35,8 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 		{[]string{"--publish", "v0.1.0"}, "-publish"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := Main(t.Context(), c.args, &stdout, &stderr); code != exitUsage {
-			t.Errorf("Main(%q) = %d; want %d", c.args, code, exitUsage)
+		if code := Main(t.Context(), c.args, &stdout, &stderr); code != 2 {
+			t.Errorf("Main(%q) = %d; want 2", c.args, code)
 		}
 		if !strings.HasPrefix(stderr.String(), "release: ") || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
 			t.Errorf("Main(%q) writes %q and %q; want an error with %q", c.args, &stdout, &stderr, c.want)
