@@ -155,23 +155,76 @@ func TestRepoLinksResolve(t *testing.T) {
 	if snippet() != 1 {
 		t.Fatal("snippet was changed")
 	}
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, name := range markdown(t) {
-		for _, m := range link.FindAllStringSubmatch(prose(string(readFile(t, name))), -1) {
-			target, _, _ := strings.Cut(m[1], "#")
-			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+		for _, l := range links(t, name) {
+			if strings.HasPrefix(l.target, "/") || strings.HasPrefix(l.at, "..") {
+				t.Errorf("%s: link to %s leaves the repository", name, l.target)
 				continue
 			}
-			at := path.Join(path.Dir(name), target)
-			if strings.HasPrefix(target, "/") || strings.HasPrefix(at, "..") {
-				t.Errorf("%s: link to %s leaves the repository", name, target)
+			if _, err := os.Stat(filepath.FromSlash(l.at)); err != nil {
+				t.Errorf("%s: link to %s: no such file", name, l.target)
 				continue
 			}
-			if _, err := os.Stat(filepath.FromSlash(at)); err != nil {
-				t.Errorf("%s: link to %s: no such file", name, target)
+			if l.anchor != "" && path.Ext(l.at) == ".md" && !slices.Contains(anchors(string(readFile(t, l.at))), l.anchor) {
+				t.Errorf("%s: link to %s: no such heading", name, l.target)
 			}
 		}
 	}
+}
+
+// Links lead from README.md to every page. Decisions are found
+// by their folder.
+func TestRepoPagesAreReachable(t *testing.T) {
+	needCheckout(t)
+	found := map[string]bool{"README.md": true}
+	for open := []string{"README.md"}; len(open) > 0; open = open[1:] {
+		for _, l := range links(t, open[0]) {
+			if path.Ext(l.at) == ".md" && !found[l.at] {
+				found[l.at] = true
+				open = append(open, l.at)
+			}
+		}
+	}
+	for _, name := range markdown(t) {
+		if !found[name] && path.Dir(name) != "docs/adr" && !strings.HasPrefix(name, "console/assets/vendor/") {
+			t.Errorf("%s: no way of links leads here from README.md", name)
+		}
+	}
+}
+
+// A pageLink is a link within the repository.
+type pageLink struct {
+	target string // as it is written
+	at     string // the file, from the root
+	anchor string
+}
+
+func links(t *testing.T, name string) (all []pageLink) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(string(readFile(t, name))), -1) {
+		file, anchor, _ := strings.Cut(m[1], "#")
+		if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+			continue
+		}
+		at := name
+		if file != "" {
+			at = path.Join(path.Dir(name), file)
+		}
+		all = append(all, pageLink{m[1], at, anchor})
+	}
+	return all
+}
+
+// anchors returns the names that headings have on GitHub.
+func anchors(markdown string) (all []string) {
+	markdown = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(markdown, "")
+	linked := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*?) *$`).FindAllStringSubmatch(markdown, -1) {
+		text := dropped.ReplaceAllString(strings.ToLower(linked.ReplaceAllString(m[1], "$1")), "")
+		all = append(all, strings.ReplaceAll(text, " ", "-"))
+	}
+	return all
 }
 
 // prose returns the text outside fenced blocks and code spans.
