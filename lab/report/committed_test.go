@@ -29,7 +29,7 @@ func TestDocumentsQuoteTheCommittedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := t.TempDir()
-	for _, name := range []string{"README.md", "docs/explain", report.PictureFolder} {
+	for _, name := range []string{"README.md", "docs/explain", "docs/lab.md", report.PictureFolder} {
 		copyInto(t, filepath.Join(copied, name), filepath.Join(root, name))
 	}
 	changed, err := report.UpdateDocs(copied, run)

@@ -27,8 +27,8 @@ var (
 	fencedLine = regexp.MustCompile("^(```|~~~)")
 )
 
-// UpdateDocs writes what a run says into README.md and the documents under
-// docs/explain, between
+// UpdateDocs writes what a run says into README.md, docs/lab.md and the documents
+// under docs/explain, between
 //
 //	<!-- lab:SCENARIO:PIECE -->
 //
@@ -72,7 +72,7 @@ func documents(root string) ([]string, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	var names []string
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range append(pages, filepath.Join(root, "docs", "lab.md"), filepath.Join(root, "README.md")) {
 		if _, err := os.Stat(page); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
