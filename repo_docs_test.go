@@ -187,7 +187,7 @@ func TestRepoPagesAreReachable(t *testing.T) {
 	}
 	for _, name := range markdown(t) {
 		if !found[name] && path.Dir(name) != "docs/adr" && !hasAnyPrefix(name, []string{".github", "console/assets/vendor"}) {
-			t.Errorf("%s: no way of links leads here from README.md", name)
+			t.Errorf("%s: no chain of links from README.md leads here", name)
 		}
 	}
 }
