@@ -54,7 +54,7 @@ func TestLimiterUpdateEndsAWaitForASlowerRate(t *testing.T) {
 	})
 }
 
-// Who waits keeps the wait and the place in the queue that it had.
+// A caller that waits keeps its wait and its place in the queue.
 func TestLimiterUpdateRevokesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})

@@ -133,7 +133,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		if h.clients, err = weirhttp.NewClientLimiter(rate); err != nil {
 			return nil, err
 		}
-		// The clients' counts stay, unless other clients are told apart.
+		// The clients' counts stay, unless something else identifies clients now.
 		if same := was.clients; same != nil && was.route.RateBy == r.RateBy && was.route.NoFleet == r.NoFleet && slices.Equal(c.TrustedProxies, p.before.config.TrustedProxies) {
 			p.limits = append(p.limits, func() { _ = same.Update(rate) }) // valid, as it made another
 			h.clients = same

@@ -100,8 +100,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if g.closed.Load() {
-		g.rejected.Add(1)
-		weirhttp.Error(w, r, weir.ErrClosed)
+		g.refuse(w, r, s, weirhttp.ErrorResponseTo(weir.ErrClosed))
 		return
 	}
 	if cdnloop.Passes(r.Header, g.loopID) >= s.passes() {

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// What Rewrite makes of a request is what the key is made of, and what is forwarded:
-// the two cannot differ. What comes before it gets the request as it came.
+// The key and the forwarded request both come from the rewritten one, so they cannot
+// differ. The caller's request stays as it came.
 func TestH9_RewriteComesBeforeTheKey(t *testing.T) {
 	var got []string
 	o := serving(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +123,11 @@ func TestH21_TheGatewaysErrorHandler(t *testing.T) {
 	if got := s.do(s.request("POST", "/shop", strings.NewReader("too long"))); got.status != 413 || !strings.HasPrefix(got.body, "custom 413") {
 		t.Errorf("POST = %d %q; want 413 by the handler", got.status, got.body)
 	}
+	closed := open(t, c)
+	if err := closed.g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	closed.want("/shop", 503, "custom 503 ")
 	c.ErrorHandler = nil
 	s.update(c)
 	s.want("/nowhere", 404, "404 Not Found: no route matches this request\n")

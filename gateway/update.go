@@ -27,7 +27,7 @@ import (
 // a Rewrite, and
 // so are Name, TrustedProxies, MaxDrain, Clients, Fleet and Observer. When it changes,
 // its own Concurrency counts what runs already, and its clients have spent what they had
-// spent, unless RateBy, NoFleet or TrustedProxies tell other clients apart. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
+// spent, unless RateBy, NoFleet or TrustedProxies change. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
 // but for what it says of rates.
 func (g *Gateway) Update(c Config) error {
 	g.mu.Lock()

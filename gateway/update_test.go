@@ -137,7 +137,7 @@ func TestH14_UpdateKeepsTheLimit(t *testing.T) {
 }
 
 // A route's own cap counts what runs already when it changes, and its clients have
-// spent what they had spent, unless other clients are told apart.
+// spent what they had spent, unless something else identifies clients.
 func TestH13_UpdateKeepsTheLimitsOfARoute(t *testing.T) {
 	two, third := newBarrier(2), newBarrier(1)
 	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {

@@ -94,7 +94,7 @@ a push was lost and nobody noticed.
 # Seeing what happens
 
 Answers carry Cache-Status (RFC 9211). A ResponseWriter that is, or wraps, a
-[ReceiptWriter] gets a [Receipt]. [Handler.Stats] counts, an [Observer] is told what went
+[ReceiptWriter] gets a [Receipt]. [Handler.Stats] counts, an [Observer] is notified of what went
 wrong, and [Handler.Explain] tells what would become of a request, and why.
 
 With Options.Observe nothing is shared, stored or refused. It is counted what
