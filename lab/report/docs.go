@@ -38,8 +38,8 @@ var (
 //
 // and the pictures that are linked there into PictureFolder. A piece is rows,
 // measurements, tables, checks, machine or picture:KIND; of the run as a whole
-// ("all" in place of a scenario) headline, machine or picture:headline. It
-// returns which files it changed, from root: none, if all are as they should
+// ("all" in place of a scenario) headline, published, machine or
+// picture:headline. It returns which files it changed, from root: none, if all are as they should
 // be. If a mark is wrong, or asks for what the run does not have, the error
 // names every such place, and nothing is written.
 func UpdateDocs(root string, run result.Run) (changed []string, err error) {
@@ -212,6 +212,8 @@ func (u *updater) ofAll(file, piece string) (string, error) {
 		return inMarkdown(machineLine(u.run.Head)), nil
 	case "headline":
 		return markdownOf(overview(u.run, true)), nil
+	case "published":
+		return markdownOf(repeated(u.run)), nil
 	case "picture:headline":
 		p, ok := headlinePicture(u.run)
 		if !ok {
@@ -219,7 +221,7 @@ func (u *updater) ofAll(file, piece string) (string, error) {
 		}
 		return u.link(file, p), nil
 	}
-	return "", fmt.Errorf("there is no piece %q of all: want headline, machine or picture:headline", piece)
+	return "", fmt.Errorf("there is no piece %q of all: want headline, published, machine or picture:headline", piece)
 }
 
 func (u *updater) picture(file string, s *result.Scenario, kind string) (string, error) {

@@ -56,6 +56,8 @@ Between.
   <!-- lab:all:picture:headline -->
 old
   <!-- /lab -->
+<!-- lab:all:published -->
+<!-- /lab -->
 <!-- lab:all:machine -->
 <!-- /lab -->
 ` + "```html\n<!-- lab:no:such -->\n```\n"

@@ -209,6 +209,23 @@ func overview(run *result.Run, whole bool) grid {
 	})
 }
 
+// repeated is the table of the scenarios that repeat a published experiment:
+// its figures beside those of the run, without and with the pattern.
+func repeated(run *result.Run) grid {
+	var rows []*result.Scenario
+	for i, s := range run.Scenarios {
+		if s.Published != nil && len(s.Rows) > 0 {
+			rows = append(rows, &run.Scenarios[i])
+		}
+	}
+	return gridOf(rows, []column[*result.Scenario]{
+		{"experiment", false, nil, func(s *result.Scenario) string { return s.Title }},
+		{"figure", false, nil, func(s *result.Scenario) string { return headlineOf(s).what }},
+		{"published", true, nil, func(s *result.Scenario) string { return headlineOf(s).figures(true, false) }},
+		{"here", true, nil, func(s *result.Scenario) string { return headlineOf(s).figures(true, true) }},
+	})
+}
+
 var numeric = regexp.MustCompile(`^[×≈<>~+−-]?\s?[0-9][0-9.,]*\s?(%|[µm]?s|min|h|[kM]i?B|GiB|[a-z]*/s|×)?$`)
 
 // ownTable is a table of a scenario's own. A column of numbers is set to the
