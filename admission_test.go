@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// lane is a Guard under one permit that is taken for a second, and the order in
+// lane is a Guard under one permit that is held for one second, and the order in
 // which keys were loaded.
 type lane struct {
 	*testing.T

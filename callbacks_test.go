@@ -380,7 +380,7 @@ func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	if played < cells {
-		return // some were asked for by name
+		return // some were selected by name
 	}
 	for _, callback := range callbacks {
 		for _, name := range []string{"panic", "goexit"} {

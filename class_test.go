@@ -43,6 +43,6 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	if asked != 2 {
-		t.Errorf("Options.Classify was asked %d times; want 2: the other errors are the Guard's own", asked)
+		t.Errorf("Options.Classify was called %d times; want 2: the other errors are the Guard's own", asked)
 	}
 }

@@ -30,7 +30,7 @@ var triggers = []struct {
 //   - early, ahead, waited: a Guard, of whose entries that share is refreshed
 //     before its TTL of 60 s, so long before it in the mean, and so many
 //     callers an expiry met an expired value and waited;
-//   - alone, fleet: the loads of an expiry where those who decide share an
+//   - alone, fleet: the loads of an expiry where the deciding processes share an
 //     entry and know nothing of each other: each request by itself, as in the
 //     paper, and eight processes with a Guard each.
 //

@@ -36,7 +36,7 @@ func (d *deciding) say(key string, prev Previous[string]) (Entry[string], error)
 	if prev.OK {
 		n = 2
 		if prev.Value != key+"/1" || (prev.Version != "") != (key == "own" || key == "kept") || prev.Age < time.Minute {
-			d.Errorf("%s was told of %+v", key, prev)
+			d.Errorf("%s received %+v", key, prev)
 		}
 	}
 	in := Entry[string]{Value: fmt.Sprintf("%s/%d", key, n)}

@@ -15,8 +15,8 @@ import (
 // slack is how far a burst may go over the bound for a moment.
 const slack = 1024
 
-// E8: a burst of writes without a read, from several goroutines. Who writes
-// looks at the size every few writes; when all is at rest the bound holds.
+// E8: a burst of writes without a read, from several goroutines. A writer
+// checks the size every few writes; when all is at rest the bound holds.
 func TestE8BoundByCountHoldsInABurst(t *testing.T) {
 	total := 1_000_000
 	if raceEnabled {

@@ -158,7 +158,7 @@ func TestE5NotModifiedWithoutPrevious(t *testing.T) {
 		}
 		for _, c := range s.loads() {
 			if c.prev.OK {
-				s.Errorf("load at %v was told of %+v; want nothing", c.at, c.prev)
+				s.Errorf("load at %v received %+v; want nothing", c.at, c.prev)
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func TestE5PreviousIsNotOneThatTagsHaveRemoved(t *testing.T) {
 		s.g.InvalidateTags(s.Context(), "t")
 		s.prime("k")
 		if prev := s.loads()[1].prev; prev.OK {
-			s.Errorf("the load was told of %+v; want nothing", prev)
+			s.Errorf("the load received %+v; want nothing", prev)
 		}
 	})
 }
@@ -309,7 +309,7 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 	})
 }
 
-// E7: what the load is told of the previous value, and what the caller of Set
+// E7: the previous value that the load receives, and what the caller of Set
 // keeps, are its own too.
 func TestE7CloneShieldsMemoryFromLoadsAndSet(t *testing.T) {
 	type V = *mutable

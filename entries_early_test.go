@@ -124,8 +124,8 @@ func TestE2EarlyRefreshUnderPoissonTraffic(t *testing.T) {
 	}
 }
 
-// E2: without RefreshBeta nothing is early, however often and late it is asked
-// for.
+// E2: without RefreshBeta nothing is early, however often and late it is
+// requested.
 func TestE2NoEarlyRefreshWhenOff(t *testing.T) {
 	play(t, weir.Options{TTL: 60 * sec}, func(s *scene) {
 		s.set(20*sec, nil)
@@ -439,7 +439,7 @@ type tally struct {
 }
 
 // traffic loads n keys at once, by loads of time delta, and sends each of them
-// requests at random, as a Poisson process of so many a second, until it has
+// requests at random, as a Poisson process of so many per second, until it has
 // been loaded again. It leaves out those earlier than reach before the TTL, on
 // which nothing depends.
 func traffic(t *testing.T, o weir.Options, delta time.Duration, rate float64, n int, reach time.Duration) (sum tally) {

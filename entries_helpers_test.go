@@ -19,7 +19,7 @@ import (
 // from 1 over all keys, so that a test sees at once which load answered.
 type spring struct {
 	mu    sync.Mutex
-	takes time.Duration                                    // how long a load lasts; it heeds its context
+	takes time.Duration                                    // how long a load lasts; it follows its context
 	err   error                                            // what loads end with, if not nil
 	say   func(key string, n int) (weir.Entry[int], error) // in place of all that, after takes
 	calls []springCall

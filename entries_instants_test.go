@@ -63,8 +63,8 @@ func TestE1FourInstantsCountFromTheLoadsEnd(t *testing.T) {
 	}
 }
 
-// The load that is tried before the fourth instant is waited for, and the
-// bound on the age holds when the answer is given, not when it was asked for.
+// The load that is tried before the fourth instant is waited for, and the bound
+// on the age holds when the value is returned, not when it was requested.
 func TestE1AgeIsBoundedWhenTheAnswerIsGiven(t *testing.T) {
 	for _, row := range []struct {
 		asked time.Duration

@@ -129,7 +129,7 @@ func TestE6WritesBeatABackgroundRefresh(t *testing.T) {
 }
 
 // Expire while a background refresh runs, and the new one too fails: the old
-// failure's pause is not taken for the new entry's.
+// failure's pause is not treated as the new entry's.
 func TestE6ExpireLetsTheNextRefreshStart(t *testing.T) {
 	o := fourInstants
 	o.RefreshRetry = time.Hour
@@ -189,7 +189,7 @@ func TestE6ExpireKeepsTheWindowsAndNeverProlongs(t *testing.T) {
 	o := weir.Options{TTL: 100 * sec, StaleWhileRevalidate: 50 * sec, StaleIfError: 400 * sec}
 	for _, row := range []struct {
 		expired            time.Duration
-		again              time.Duration // a second Expire, if not 0
+		again              time.Duration // another Expire, if not 0
 		staleUntil, errEnd time.Duration
 	}{
 		{10 * sec, 0, 60 * sec, 410 * sec},
@@ -436,7 +436,7 @@ func TestE6TagsInvalidatedTwiceDuringALoad(t *testing.T) {
 }
 
 // A write to the key after the tag's invalidation does not make the load's
-// value good for those who came between the two.
+// value good for callers that came between the two.
 func TestE6TagsThenAWriteDuringALoad(t *testing.T) {
 	for _, w := range writes {
 		t.Run(w.name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func TestE2NegativeAnswersAreRefreshedAhead(t *testing.T) {
 	})
 }
 
-// The same in a fleet, for the instance that was told.
+// The same in a fleet, for the instance that received it.
 func TestFleetNegativeAnswersAreRefreshedAhead(t *testing.T) {
 	inFleet(t, func(s *site) {
 		s.takes = 0

@@ -33,7 +33,7 @@ func TestE2LoadTimeIsKeptWithin04Percent(t *testing.T) {
 // e^-28, and stays within the entry's life whatever beta is.
 func TestE2DrawsBeginWhereTheyMatter(t *testing.T) {
 	const sec, ttl = int64(1e9), int64(60e9)
-	unit := newLoadTime(sec).nanoseconds() / 1e9 // what a second is kept as
+	unit := newLoadTime(sec).nanoseconds() / 1e9 // the unit that one second is kept in
 	for _, row := range []struct {
 		name string
 		took int64

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A query behind a Guard runs once a minute for each key, however often it is
-// asked.
+// A query behind a Guard runs once a minute per key, however often it is
+// called.
 func Example_cachedQuery() {
 	ctx := context.Background()
 	// It stands for db.QueryRowContext(ctx, "SELECT name FROM users WHERE id = $1", id).

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// The keys that are asked for most, and those that the source works for longest:
-// often not the same.
+// The keys with the most requests, and the keys with the most load time: often
+// not the same.
 func ExampleGuard_HotKeys() {
 	ctx := context.Background()
 	reports := weir.Must(weir.New(func(ctx context.Context, month string) (string, error) {

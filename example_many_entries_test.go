@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// LoadEntries gives each of many values its own tags, TTL and version, however
-// the key was asked for.
+// LoadEntries gives each of many values its own tags, TTL and version,
+// whichever method loads the key.
 func ExampleSource_loadEntries() {
 	ctx := context.Background()
 	type price struct{ cents, revision int }

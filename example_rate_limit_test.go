@@ -11,7 +11,7 @@ import (
 )
 
 // The limit stands behind the cache and the coalescer, where it counts loads:
-// four calls are one load, and one load a second is allowed.
+// four calls are one load, and one load per second is allowed.
 func Example_rateLimit() {
 	ctx := context.Background()
 	perSecond, err := limit.NewRateLimiter(limit.RateOptions{

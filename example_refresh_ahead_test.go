@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A hit late in the TTL starts a load in the background. A key that is asked
-// for often is never waited for again.
+// A hit late in the TTL starts a load in the background. No caller waits for a
+// frequently requested key again.
 func Example_refreshAhead() {
 	ctx := context.Background()
 	var version atomic.Int64

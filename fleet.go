@@ -287,7 +287,7 @@ func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now
 		return nil, err
 	}
 	data, err := v.AppendBinary(nil)
-	// Those who wait for this load have until then to take it, fresh or not.
+	// Callers that wait for this load have until then to take it, fresh or not.
 	keep := max(time.Duration(e.errorUntil-now), t.o.Lease)
 	return &fleet.Entry{Data: data, Fresh: time.Duration(e.freshUntil - now), Keep: keep}, err
 }

@@ -24,7 +24,7 @@ func TestFleetBulkLoadKnowsWhatTheTierHas(t *testing.T) {
 				for i, key := range keys {
 					switch p := prev[i]; {
 					case p.OK && (p.Value.Key != key || p.Version != "of "+key):
-						s.Errorf("%s was told of %+v", key, p)
+						s.Errorf("%s received %+v", key, p)
 					case p.OK:
 						entries[key] = weir.Entry[row]{NotModified: true}
 					default:

@@ -67,7 +67,7 @@ func TestFleetSetAndExpireReachAll(t *testing.T) {
 				s.Errorf("State = %v; want stale on error", r.State)
 			}
 		}
-		s.loaded(2) // the other was told that it failed
+		s.loaded(2) // the other has learned of the failure
 	})
 }
 
@@ -196,7 +196,7 @@ func TestFleetLoadSeesItsFence(t *testing.T) {
 }
 
 // T4, T5: A holder that is cut off loses its lease: with CancelLost its load ends,
-// without it the value is for those who wait here.
+// without it the value goes to the callers that wait here.
 func TestFleetLostLease(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestFleetLostLease(t *testing.T) {
 	}
 }
 
-// T3, T9, T10: Where the Tier is away each instance goes on alone; when it is back what
-// memory has is asked for again.
+// T3, T9, T10: Where the Tier is away each instance goes on alone; when it is
+// back, entries in memory are requested again.
 func TestFleetAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
@@ -349,7 +349,7 @@ type keeper struct{ *fleettest.Faults }
 func (keeper) Abilities() fleet.Abilities { return fleet.Abilities{KeepsPushes: true} }
 
 // T10: an engine that was slow, and not away, is not asked again for all that
-// memory holds; what was pushed meanwhile is heeded.
+// memory holds; what was pushed meanwhile counts.
 func TestFleetSlowEngineIsNotAskedForAll(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ type Guard[K comparable, V any] struct {
 	refreshing int             // guarded by flights: background loads
 	stuck      int             // guarded by flights: loads beyond the hard timeout
 	batches    *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
-	telling    int             // guarded by flights: loads that have ended, of which the Observer is being told
+	telling    int             // guarded by flights: loads that have ended, while the Observer is being called
 	clears     uint64          // guarded by flights: Clears so far
 	clearing   int             // guarded by flights: Clears that are emptying the store
 

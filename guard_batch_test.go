@@ -41,7 +41,7 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 	if !slices.Equal(fields, want) {
 		t.Errorf("faults of %v; want %v", fields, want)
 	}
-	// Who names scopes means them to be kept apart.
+	// A program that names scopes wants them kept apart.
 	_, err = weir.NewFrom(weir.Source[string, int]{
 		LoadMany:   func(context.Context, []string) (map[string]int, error) { return nil, nil },
 		BatchScope: func(string) any { return nil },
@@ -337,9 +337,9 @@ func TestF9BatchedLoadAsksForItsOwnKey(t *testing.T) {
 	})
 }
 
-// E6: what is written while a key is gathered beats its flight: those who came
-// before get a value marked superseded, those who come after the one that is
-// kept. The key is asked for once, since the call has not begun.
+// E6: what is written while a key is gathered beats its flight: earlier callers
+// get a value marked superseded, later callers the one that is kept. The key is
+// loaded once, since the call has not begun.
 func TestE6InvalidateWhileGathering(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, g *weir.Guard[string, int]) error{
 		"Invalidate":    func(ctx context.Context, g *weir.Guard[string, int]) error { return g.Invalidate(ctx, "a") },
@@ -434,7 +434,7 @@ type wrapped struct{ error }
 
 func (w wrapped) Unwrap() error { return w.error }
 
-// KeyErrors beside another error: a key that failed is not taken for one that
+// KeyErrors beside another error: a key that failed is not treated as one that
 // does not exist.
 func TestF8KeyErrorsJoinedWithAnother(t *testing.T) {
 	tell(t, func(s *story) {
@@ -450,8 +450,8 @@ func TestF8KeyErrorsJoinedWithAnother(t *testing.T) {
 	}
 }
 
-// What a limiter that learns is told of a bulk load: overload if any key says
-// so, wherever it stands.
+// The outcome of a bulk load that an adaptive limiter gets: overload if any key
+// says so, wherever it stands.
 func TestB4OutcomeOfABulkLoad(t *testing.T) {
 	full, bad := errors.New("full"), errors.New("bad")
 	for name, row := range map[string]struct {
@@ -491,8 +491,8 @@ func TestB4OutcomeOfABulkLoad(t *testing.T) {
 	}
 }
 
-// B1: with all places taken by loads that hang, nobody waits in vain: those in
-// line, those that linger and those who come are told, or served stale.
+// B1: with all places taken by loads that hang, no caller waits without end:
+// queued, lingering and new callers get the error, or a stale value.
 func TestB1AllPlacesHang(t *testing.T) {
 	tell(t, func(s *story) {
 		takes := time.Duration(0)

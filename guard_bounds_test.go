@@ -541,9 +541,9 @@ func TestF3FlightIsRefusedForItsCallersDeadline(t *testing.T) {
 	})
 }
 
-// F3 and B4: so is a caller with an earlier deadline than those who wait in the
-// limiter's queue for the same key, by Get, Refresh and GetMany, and they are
-// not disturbed. One that can be served in time joins.
+// F3 and B4: so is a caller with an earlier deadline than the callers that wait
+// in the limiter's queue for the same key, by Get, Refresh and GetMany, and
+// they are not disturbed. One that can be served in time joins.
 func TestF3JoinerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}

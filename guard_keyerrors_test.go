@@ -173,7 +173,7 @@ func TestB3LoadEntriesAnswersPerKey(t *testing.T) {
 					}
 					for i, key := range keys {
 						if prev[i].OK != (key == "a") || prev[i].Value != map[string]int{"a": 1}[key] {
-							s.Errorf("%s was told of %+v", key, prev[i])
+							s.Errorf("%s received %+v", key, prev[i])
 						}
 					}
 					return row.entries, row.err
@@ -190,7 +190,7 @@ func TestB3LoadEntriesAnswersPerKey(t *testing.T) {
 }
 
 // B3, E6: a key that is gathered twice, since it was invalidated in between, is
-// asked for once, and its previous value is that of the key.
+// loaded once, and its previous value is that of the key.
 func TestB3LoadEntriesOfAKeyThatIsGatheredTwice(t *testing.T) {
 	tell(t, func(s *story) {
 		var asked []string

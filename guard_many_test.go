@@ -17,7 +17,7 @@ import (
 )
 
 // A bulk is a source of several keys whose manner a story changes as it goes:
-// each load goes by what the fields say when it begins.
+// each load uses the fields as they are when it begins.
 type bulk struct {
 	takes time.Duration
 	err   error

@@ -222,7 +222,7 @@ func TestF6ClassifyThatPanics(t *testing.T) {
 	})
 }
 
-// A rude observer panics whatever it is told.
+// A rude observer panics in each of its methods.
 type rude struct{}
 
 func (rude) LoadStart(context.Context, weir.LoadInfo) context.Context { panic("start") }

@@ -21,7 +21,7 @@ type story struct {
 	start time.Time
 }
 
-// tell runs f as a story in a bubble, which also sees to it that no goroutine
+// tell runs f as a story in a bubble, which also makes sure that no goroutine
 // is left.
 func tell(t *testing.T, f func(s *story)) {
 	t.Helper()
@@ -121,8 +121,8 @@ func (s *story) want(a *answer, value int, err error, at time.Duration) *answer 
 	return a
 }
 
-// A mill is a source whose manner a story changes as it goes: each load goes
-// by what the fields say when it begins. Its nth load returns n.
+// A mill is a source whose manner a story changes as it goes: each load uses
+// the fields as they are when it begins. Its nth load returns n.
 type mill struct {
 	takes time.Duration
 	deaf  bool  // it ignores its context

@@ -111,8 +111,8 @@ func TestO3_HotKeysByLoadTime(t *testing.T) {
 	})
 }
 
-// A load that hangs is told when its time is over, though it has not returned, and
-// with no more than its time when it has.
+// A hung load is recorded when its time is over, though it has not returned,
+// and with no more than its time when it has.
 func TestO3_HotKeysOfALoadThatHangs(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 20 * sec, deaf: true}

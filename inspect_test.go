@@ -65,8 +65,8 @@ func TestO3_FlightsRunQueueAndGetStuck(t *testing.T) {
 	})
 }
 
-// What its callers have left is stuck until it returns; what heeds its context is
-// gone at once.
+// What its callers have left is stuck until it returns; a load that follows its
+// context is gone at once.
 func TestO3_FlightsThatNobodyWaitsFor(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 10 * sec, deaf: true}
@@ -142,7 +142,7 @@ func TestO3_FlightsThatAreMoved(t *testing.T) {
 	})
 }
 
-// However many there are, the oldest are told, in their order.
+// However many there are, the oldest are listed, in their order.
 func TestO3_FlightsAreBounded(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Minute}
@@ -215,7 +215,7 @@ func TestO3_EntriesOfAnInvalidatedTagAreDead(t *testing.T) {
 	})
 }
 
-// Loads and Waits are what an Observer is told, of the same number and length.
+// Loads and Waits equal what an Observer receives, in number and length.
 func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
 	for seed := range uint64(8) {
 		rec := &recorder{}

@@ -169,7 +169,7 @@ func (e *pruned) Is(target error) bool {
 }
 
 func (e *pruned) As(target any) bool {
-	to := reflect.ValueOf(target).Elem() // errors.As has seen to it that this can be set
+	to := reflect.ValueOf(target).Elem() // errors.As has checked that this can be set
 	if reflect.TypeOf(e.outer).AssignableTo(to.Type()) {
 		to.Set(reflect.ValueOf(e.outer))
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A recorder is an Observer that notes all it is told.
+// A recorder is an Observer that records all calls.
 type recorder struct {
 	mu     sync.Mutex
 	starts []weir.LoadInfo
@@ -210,7 +210,7 @@ func TestO2Events(t *testing.T) {
 			}
 			rec.mu.Lock()
 			defer rec.mu.Unlock()
-			var e weir.Event // the last of its kind: one of another kind may be told beside it
+			var e weir.Event // the last of its kind: an event of another kind may be next to it
 			for _, one := range rec.events {
 				if one.Kind == kind {
 					e = one

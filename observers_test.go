@@ -84,8 +84,8 @@ func TestO2ObserversAreChained(t *testing.T) {
 	}
 }
 
-// O2: one that panics or exits keeps none of the others from being told, and the
-// load's callers get their answer.
+// O2: one that panics or exits keeps none of the others from being called, and
+// the load's callers get their answer.
 func TestO2ObserversAreIsolated(t *testing.T) {
 	for name, act := range map[string]func(string){
 		"panic": func(method string) { panic(method) },
@@ -164,7 +164,7 @@ func (l *eventLog) Event(ctx context.Context, e weir.Event) {
 	l.lines = append(l.lines, fmt.Sprintf("%v: %v %v, %d keys, tags %v", ctx.Value(linkKey{}), e.Kind, e.Key, e.Keys, e.Tags))
 }
 
-// O1, O2: evictions are counted, and are events only if that was asked for.
+// O1, O2: evictions are counted, and are events only with ReportEvictions.
 func TestO2EvictionsAreCountedAndReportedOnRequest(t *testing.T) {
 	for _, report := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

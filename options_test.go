@@ -39,8 +39,8 @@ func TestM1MustPanics(t *testing.T) {
 	t.Error("Must did not panic")
 }
 
-// M2: the Guard's own errors have their class, whatever Classify says, and
-// Classify is asked about all others, wrapped as they are.
+// M2: the Guard's own errors have their class, whatever Classify returns, and
+// Classify gets all others, wrapped as they are.
 func TestM2Classify(t *testing.T) {
 	wrapped := fmt.Errorf("query: %w", errDry)
 	for _, row := range []struct {
@@ -61,7 +61,7 @@ func TestM2Classify(t *testing.T) {
 		rec := &recorder{}
 		o := weir.Options{Observer: rec, Classify: func(err error) weir.Class {
 			if err != row.err {
-				t.Errorf("Classify was asked about %v; want %v", err, row.err)
+				t.Errorf("Classify was called with %v; want %v", err, row.err)
 			}
 			return row.user
 		}}

@@ -204,7 +204,7 @@ func TestB3GetManySeqLoadsAgainTogether(t *testing.T) {
 		g := guardFrom(s, weir.Source[string, int]{LoadEntries: tagged}, weir.Options{TTL: time.Minute})
 		s.many(s.Context(), g, "a", "b", "c")
 		s.at(500 * ms)
-		g.InvalidateTags(s.Context(), "t") // those who come from now on need a load that begins later
+		g.InvalidateTags(s.Context(), "t") // callers from now on need a load that begins later
 		var keys []string
 		for key, r := range g.GetManySeq(s.Context(), []string{"c", "a", "b", "c"}) {
 			if r.Value != 2 || r.Err != nil || s.now() != 2*time.Second {

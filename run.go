@@ -211,7 +211,7 @@ func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) 
 	}
 	heavy = g.o.MaxWeight > 0 && uint64(e.weight) > g.o.MaxWeight
 	// A value that is never fresh is kept if the load names a stale window for
-	// it, to be served stale and to be asked about by its version.
+	// it, to be served stale and revalidated by its version.
 	stale := in.TTL < 0 && (in.StaleWhileRevalidate > 0 || in.StaleIfError > 0)
 	keep = !in.NoStore && !heavy && (e.freshUntil > now || stale)
 	return e, keep, heavy

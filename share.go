@@ -12,8 +12,8 @@ import (
 // A fleetLookup is what a load does in the fleet for one of its keys.
 type fleetLookup[V any] struct {
 	sub   *fleetclient.Subscription
-	asked instant             // when the question of the answer below was asked
-	first *fleetclient.Answer // asked already, by the load that this one was taken out of
+	asked instant             // when the request for the answer below was sent
+	first *fleetclient.Answer // received already, by the load that this one was taken out of
 	grant uint64              // the fence of a lease that was granted and is not held yet, which closeLookups gives up; 0 for none
 
 	lease *fleetclient.Lease // nil: there is none
@@ -252,7 +252,8 @@ func (r *run[K, V]) shareMany() bool {
 			g.refreshing++
 		}
 	}
-	// Who waited for what was taken out has kept the rest from being abandoned.
+	// The callers of what was taken out have kept the rest from being
+	// abandoned.
 	unwanted := r.l.JoinersLocked() == 0 && !r.l.PinnedLocked() && g.o.AbandonGrace == 0
 	g.flights.Unlock()
 	r.lookups = stay
@@ -385,8 +386,8 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	return fleet.Outcome{Entry: e}
 }
 
-// overtakenElsewhere reports whether the fleet knows something newer than what
-// is about to be committed as the ith answer. The table's lock must be held.
+// overtakenElsewhere reports whether the fleet knows something newer than the
+// ith answer, which is about to be committed. The table's lock must be held.
 func (r *run[K, V]) overtakenElsewhere(i int, e *entry[V]) bool {
 	if len(r.lookups) == 0 {
 		return false

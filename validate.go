@@ -110,7 +110,7 @@ func (o Options) Advice() []string {
 	when(o.LoadTimeout < 0, "LoadTimeout is off: a load that hangs keeps its key until its callers have left")
 	when(o.StaleIfError > 0 && o.StaleIfError < o.StaleWhileRevalidate,
 		"StaleIfError (%v) is below StaleWhileRevalidate (%v) and has no effect", o.StaleIfError, o.StaleWhileRevalidate)
-	when(keeps && o.NegativeTTL > o.TTL, "NegativeTTL (%v) is above the TTL (%v): what is missing is kept longer than what is there", o.NegativeTTL, o.TTL)
+	when(keeps && o.NegativeTTL > o.TTL, "NegativeTTL (%v) is above the TTL (%v): missing keys are kept longer than values", o.NegativeTTL, o.TTL)
 	when(keeps && (o.RefreshAhead > 0 || o.RefreshBeta > 0 || o.StaleWhileRevalidate > 0) && d.RefreshRetry-o.TTL > o.StaleWhileRevalidate, // the sum of the two may not fit
 		"RefreshRetry (%v) is above the time in which a value is refreshed (%v): a failed refresh is not tried again", d.RefreshRetry, o.TTL+o.StaleWhileRevalidate)
 	when(keeps && o.MaxWeight == 0 && o.HotKeys*hotkeys.Kept > d.MaxEntries,

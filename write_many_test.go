@@ -90,7 +90,7 @@ func TestFleetSetManyAndSetNotFound(t *testing.T) {
 		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL = time.Minute })
 		s.get(gs[1], "a", 0) // in its memory
 		values := make(map[string]row)
-		for i := range 200 { // more than are asked for at a time
+		for i := range 200 { // more than are sent at a time
 			key := string(rune('A' + i))
 			values[key] = row{key, 7}
 		}

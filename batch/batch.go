@@ -121,9 +121,9 @@ func (c *batchContext) Deadline() (time.Time, bool) { return c.deadline, !c.dead
 // Done is closed when the batch is final.
 func (c *batchContext) Done() <-chan struct{} { return c.stop.Done() }
 
-// Err is DeadlineExceeded after the timeout. Contexts derived from this one say
-// Canceled then, since package context cannot be told otherwise; the cause is
-// right in both.
+// Err is DeadlineExceeded after the timeout. Contexts derived from this one
+// return Canceled then, because package context offers no other way; the cause
+// is right in both.
 func (c *batchContext) Err() error {
 	err := c.stop.Err()
 	if err != nil && c.expired.Load() {

@@ -104,8 +104,8 @@ func TestScopeThatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// Whoever finds MaxPending items is refused, with a time after which to try
-// again; items that run count.
+// An item beyond MaxPending is refused, with a time after which to try again;
+// items that run count.
 func TestMaxPending(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: 200 * ms}

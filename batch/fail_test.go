@@ -157,8 +157,8 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 	}
 }
 
-// What Run may return, and what is a fault that all callers are told of; never
-// a zero value without an error.
+// What Run may return, and what is a fault that all callers get; never a zero
+// value without an error.
 func TestLengthsOfWhatRunReturns(t *testing.T) {
 	none := batch.Errors{nil, nil}
 	for name, row := range map[string]struct {
@@ -310,7 +310,7 @@ func TestF6PanicAndGoexit(t *testing.T) {
 }
 
 // B1: a bulk call that hangs is given up at the timeout; it keeps its place,
-// and once it has the last one nobody waits in vain.
+// and once it has the last one no caller waits for a result that will not come.
 func TestB1HungBulkCall(t *testing.T) {
 	tell(t, func(s *story) {
 		tb := &table{takes: time.Minute, deaf: true}
@@ -359,7 +359,7 @@ func TestB1ContextOfATimedOutCall(t *testing.T) {
 	})
 }
 
-// What a limiter that learns is told.
+// The outcomes that an adaptive limiter gets.
 func TestOutcomesOfPermits(t *testing.T) {
 	for name, row := range map[string]struct {
 		err  error

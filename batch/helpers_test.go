@@ -44,7 +44,7 @@ func (s *story) until(d time.Duration) context.Context {
 }
 
 // A table is a source whose manner a story changes as it goes: each bulk call
-// goes by what the fields say when it begins. The result of an item is its
+// uses the fields as they are when it begins. The result of an item is its
 // double.
 type table struct {
 	takes time.Duration

@@ -164,7 +164,7 @@ func (h *history) run(ctx context.Context, things []thing) ([]outcome, error) {
 	}
 	for _, th := range things {
 		if h.runs[th.id]++; h.runs[th.id] > most {
-			h.Errorf("%v was run %d times, or after its caller was told that it would not be", th, h.runs[th.id])
+			h.Errorf("%v was run %d times, or after its caller's error said that it would not be", th, h.runs[th.id])
 		}
 		if th.scope != things[0].scope {
 			h.Errorf("scopes %d and %d share a batch", th.scope, things[0].scope)

@@ -23,11 +23,11 @@ import (
 const (
 	gatewayConns = 32                    // that keep asking
 	gatewayPaths = 64                    // of what lies in the cache
-	gatewayTurn  = 50 * time.Millisecond // how long one of both is asked
-	scrapeEvery  = time.Second           // of the time in which the watched one is asked
+	gatewayTurn  = 50 * time.Millisecond // how long one of both is loaded
+	scrapeEvery  = time.Second           // of the time in which the watched one is loaded
 )
 
-// BenchmarkGateway is how many hits a second a gateway answers over real
+// BenchmarkGateway is how many hits per second a gateway answers over real
 // connections with what weir proxy has by default (hot keys, and Prometheus scraped
 // each second), and without: the median of turns, each of which asks one right after
 // the other. Durations are counted by both, as they cannot be switched off. The
@@ -129,7 +129,7 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 	for i := range gatewayConns {
 		f.conns = append(f.conns, dial(b, server.Listener.Addr().String(), i))
 	}
-	f.turn(b, gatewayPaths) // all that it is asked for is in the cache then
+	f.turn(b, gatewayPaths) // all requested paths are in the cache then
 	if hits := g.Stats().Routes["all"]; hits.Calls != gatewayPaths || hits.Hits == 0 {
 		b.Fatalf("%d calls for %d paths, %d hits; want one call each", hits.Calls, gatewayPaths, hits.Hits)
 	}
@@ -137,7 +137,7 @@ func openFront(b *testing.B, origin string, w *watch) *front {
 }
 
 // turn has all clients ask for a while, each at least so often, and returns the
-// answers a second.
+// answers per second.
 func (f *front) turn(b *testing.B, least int) float64 {
 	f.stop.Store(false)
 	var answers atomic.Int64

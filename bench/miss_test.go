@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// missKeys is how many keys a cache is asked for before an empty one takes its
-// place.
+// missKeys is how many keys a cache loads before an empty one replaces it.
 const missKeys = 256 << 10
 
 // BenchmarkMiss asks each key once: nobody joins, the load returns at once, and

@@ -33,7 +33,7 @@ type config[K comparable] struct {
 	stale   time.Duration // age at which a hit starts a refresh
 }
 
-// An instance is one library, ready to be asked.
+// An instance is one library, ready to be called.
 type instance[K comparable] struct {
 	get   getFunc[K]
 	keep  any    // what must stay reachable for the entries to stay

@@ -338,8 +338,8 @@ func TestC2_TriesAreBounded(t *testing.T) {
 	})
 }
 
-// Who has the right token comes in, though somebody else at the same address, as
-// behind one SNAT, sends wrong ones without end. Those are bounded as ever. The
+// The right token is accepted, even while another client at the same address,
+// as behind one SNAT, keeps sending wrong ones. Those are bounded as ever. The
 // promise is for tokens that nobody finds by trying: of LongToken bytes.
 func TestC2_OthersWrongTokensLockNobodyOut(t *testing.T) {
 	for _, test := range []struct {
@@ -375,7 +375,7 @@ func TestC2_OthersWrongTokensLockNobodyOut(t *testing.T) {
 	}
 }
 
-// Who tries too often cannot write the log full.
+// A client that tries too often cannot fill the log.
 func TestC2_TriesAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -418,8 +418,8 @@ func TestC2_TriesFromEverywhere(t *testing.T) {
 	})
 }
 
-// A reload makes a new Access. Who has logged in stays so, unless the token is
-// another one, and from when that is in force.
+// A reload makes a new Access. A session lasts, unless the token changes, and
+// ends when the new one is in force.
 func TestC2_SessionsSurviveAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := console.NewSessions()

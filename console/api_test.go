@@ -137,7 +137,7 @@ func TestFleet(t *testing.T) {
 			}
 		}
 		if r.asked != 1 {
-			t.Errorf("the engine was asked %d times; want once", r.asked)
+			t.Errorf("the engine was called %d times; want once", r.asked)
 		}
 		time.Sleep(time.Second)
 		r.instances = func(context.Context) ([]fleet.Instance, error) { return nil, errors.New("the engine is away") }

@@ -72,7 +72,7 @@ func TestC6_SlowBrowserHoldsNobodyUp(t *testing.T) {
 			t.Errorf("while the slow ones are there: %s; want 503", resp.Status)
 		}
 		l.tick()
-		l.tick() // after 11 s: those who took nothing for 10 s are gone
+		l.tick() // after 11 s: clients that read nothing for 10 s are gone
 		for range console.MaxStreams - 1 {
 			listen(t, client, eventsURL)
 		}
@@ -204,7 +204,7 @@ func TestHelloAndTicksFit(t *testing.T) {
 	})
 }
 
-// A rosterStub is a fleet.Roster that tells what it was told.
+// A rosterStub is a fleet.Roster that returns what it was given.
 type rosterStub struct {
 	instances func(ctx context.Context) ([]fleet.Instance, error)
 	asked     int

@@ -52,8 +52,8 @@ func FuzzAccess(f *testing.F) {
 	})
 }
 
-// Whatever is asked for below the console, it does not panic, and what is said to
-// be JSON is.
+// Whatever is requested below the console, it does not panic, and what claims
+// to be JSON is.
 func FuzzAPI(f *testing.F) {
 	f.Add("POST", "purge", `{"unit": "rows", "tags": ["a"]}`)
 	f.Add("GET", "hot?unit=rows&n=7", "")

@@ -270,7 +270,7 @@ func (tripped) Abilities() fleet.Abilities {
 	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
 }
 
-// One Guard that goes alone is told of the Tier, whatever the others say.
+// One Guard without its Tier is reported, whatever the others do.
 func TestGuardsTierIsOpenIfOneIs(t *testing.T) {
 	m := fleet.NewMemory(fleet.MemoryOptions{})
 	in := func(name string, tier fleet.Tier) *weir.Guard[string, string] {

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// A source is a console.Source that tells what it was told.
+// A source is a console.Source that returns what it was given.
 type source struct {
 	console.BaseSource
 

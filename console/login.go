@@ -18,7 +18,7 @@ func (g *gate) answered(w http.ResponseWriter, r *http.Request) bool {
 	}
 	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case !g.asks && (name == "login" || name == "logout"):
-		seeOther(w, "./") // there is no token to be asked for
+		seeOther(w, "./") // no token is required
 	case name == "login" && r.Method == http.MethodPost:
 		g.login(w, r)
 	case name == "login" && get && g.session(r) != nil:
@@ -147,7 +147,7 @@ func (g *gate) session(r *http.Request) *session {
 
 // cookieName is what the cookie of the session is called, by where the browser
 // has it from. Cookies do not tell the ports of a host apart, so the port is in
-// the name. Over TLS its beginning has the browser see to it that nobody else has
+// the name. Over TLS its beginning has the browser make sure that nobody else has
 // set it: with __Host- that it is of this host and for all paths, with __Secure-
 // that it came over TLS.
 func (g *gate) cookieName(r *http.Request) string {

@@ -298,13 +298,13 @@ type Point map[string]float64
 //
 //	t                                     Unix time in seconds
 //	requests hits stale negative failures joined validated fleet
-//	calls refreshes failed refused stale_on_error     each a second
+//	calls refreshes failed refused stale_on_error     each per second
 //	request_p50 request_p99 wait_p50 wait_p99 call_p50 call_p99    in seconds, null where nothing was timed
 //	flights running waiting stuck entries             as they stood
 //
 // and of limits: t limit in_use queued latency baseline held, times in seconds.
 //
-// What is counted a second is not known, and null, in the first point of a unit,
+// What is counted per second is not known, and null, in the first point of a unit,
 // and where its counts have gone down, as they do when it was made anew.
 type Series map[string]Column
 

@@ -29,7 +29,8 @@ func (p purgingSource) Abilities() console.Abilities {
 	return console.Abilities{Purge: func(context.Context, string, []string, bool) (bool, error) { return true, p.err }}
 }
 
-// Nothing that the console answers hides anything, and programs read what was told.
+// No response of the console hides anything, and programs read the original
+// values.
 func TestH21_ConsoleHidesNothing(t *testing.T) {
 	const secret = "http://user:secret@a.test/"
 	for _, k := range plaintest.Kinds {

@@ -52,7 +52,7 @@ func (c *Console) purge(forget func(ctx context.Context, unit string, tags []str
 			fail(w, http.StatusBadRequest, "%v", err)
 			return
 		}
-		// Who has sent this and left wants it done all the same.
+		// A client that has sent this and left wants it done all the same.
 		found, err := forget(context.WithoutCancel(r.Context()), o.Unit, o.Tags, o.All)
 		if !found {
 			fail(w, http.StatusNotFound, "there is no unit of that name")

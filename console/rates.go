@@ -49,8 +49,8 @@ func unitRow(old, now *Unit, between time.Duration) (r row, took timings, known 
 }
 
 // isAnother reports whether now counts from another beginning than old: one of the
-// counts has gone down. What it has counted since that beginning cannot be told
-// from what was taken away, so nothing is said of that second.
+// counts has gone down. What it has counted since then cannot be separated from
+// what was taken away, so that second has no value.
 func isAnother(old, now *Unit) bool {
 	was, is := counts(old), counts(now)
 	for i := range is {

@@ -36,8 +36,8 @@ func wantKnown(t *testing.T, m *fleet.Memory, want ...string) {
 // bubbleStart is when every bubble's clock begins.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// announcing starts an Announce, which tells how often it was asked. end ends it
-// and returns what it returned.
+// announcing starts an Announce, which reports how often it was called. end
+// ends it and returns what it returned.
 func announcing(r fleet.Roster, every time.Duration) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -193,7 +193,7 @@ func TestBreakerIsARosterIfItsTierIsOne(t *testing.T) {
 	})
 }
 
-// Neither who announces nor who asks can change what others are told.
+// Neither an announcer nor a reader can change what others get.
 func TestMemoryKeepsNoMapOfAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/fleet/fleettest"
 )
 
-// heard notes what a Watcher is told.
+// heard records the calls of a Watcher.
 type heard struct {
 	mu    sync.Mutex
 	calls []string
@@ -42,7 +42,7 @@ func (h *heard) want(t *testing.T, calls ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if fmt.Sprint(h.calls) != fmt.Sprint(calls) {
-		t.Errorf("the Watcher was told %q; want %q", h.calls, calls)
+		t.Errorf("the Watcher got %q; want %q", h.calls, calls)
 	}
 	h.calls = nil
 }
@@ -119,7 +119,7 @@ func TestBreakerProbeCloses(t *testing.T) {
 		var probes []time.Duration
 		f.Before(func(op string) {
 			if op != "ping" {
-				t.Errorf("%s was asked while open; want ping", op)
+				t.Errorf("%s was called while open; want ping", op)
 			}
 			probes = append(probes, time.Since(start))
 			start = time.Now()
@@ -208,7 +208,7 @@ func TestBreakerProbesOfAHungEngineAreBounded(t *testing.T) {
 	})
 }
 
-// A gated engine answers when it is told to, and how.
+// A gated engine answers when and how the test says.
 type gated struct {
 	fleet.Tier
 	asked chan chan error
@@ -358,7 +358,7 @@ func TestBreakerHistories(t *testing.T) {
 				t.Errorf("seed %d: Acquire = %v, %+v after the faults; want nil, closed, no calls", seed, err, b.State())
 			}
 			if n := len(h.calls); b.State().Opened > 0 && h.calls[n-1] != "reset" {
-				t.Errorf("seed %d: the Watcher was told %q last; want reset", seed, h.calls[n-1])
+				t.Errorf("seed %d: the Watcher got %q last; want reset", seed, h.calls[n-1])
 			}
 		})
 	}

@@ -5,12 +5,12 @@
 //
 // # The protocol
 //
-// An instance whose memory has no fresh value asks the Tier (Acquire), and is
-// told one of four things: here is a fresh value; load it, the lease is yours,
-// its fence is 17; another holds the lease; or the last load failed a moment
-// ago, with this error. An instance that loads extends the lease while it does, and ends it
-// (Settle) with the value, the failure, or nothing. A push (Watch) wakes an instance
-// that waits, and it asks again; if the holder dies, when its lease runs out.
+// An instance whose memory has no fresh value asks the Tier (Acquire), and gets one of four
+// answers: here is a fresh value; load it, the lease is yours, its fence is 17; another
+// holds the lease; or the last load failed a moment ago, with this error. An instance that
+// loads extends the lease while it does, and ends it (Settle) with the value, the failure,
+// or nothing. A push (Watch) wakes an instance that waits, and it asks again; if the holder
+// dies, when its lease runs out.
 //
 // Each lease and each write of a key has a fence, a number that only grows. A
 // result whose fence is not the key's last is refused, so a late one never

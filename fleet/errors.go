@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrUnavailable matches every error of a Tier that says nothing about what was
-// asked: the engine is down, slow, cut off, or its breaker is open. Instances
+// ErrUnavailable matches every error of a Tier that says nothing about the
+// request: the engine is down, slow, cut off, or its breaker is open. Instances
 // then go on alone.
 var ErrUnavailable = errors.New("fleet: the tier is unavailable")
 

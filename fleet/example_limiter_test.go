@@ -74,7 +74,7 @@ func ExampleLimiter() {
 }
 
 // Each client has a rate of its own, at all instances together. While the engine
-// is away, each of four instances goes by a quarter of it.
+// is away, each of four instances applies a quarter of it.
 func ExampleKeyedLimiter() {
 	engine := &counter{used: map[fleet.Key]int{}}
 	clients, err := fleet.NewKeyedLimiter(engine, fleet.KeyedLimiterOptions{
@@ -108,8 +108,8 @@ func ExampleKeyedLimiter() {
 	// 1 true
 }
 
-// An outage is told from a client that is over its limit: the first is ours
-// (503), the second is the client's (429).
+// An outage can be distinguished from a client over its limit: the first is
+// ours (503), the second is the client's (429).
 func ExampleOutageError() {
 	clients, err := fleet.NewKeyedLimiter(&counter{down: true}, fleet.KeyedLimiterOptions{
 		Terms: fleet.Terms{
@@ -129,5 +129,5 @@ func ExampleOutageError() {
 	fmt.Println(err)
 	// Output:
 	// true true
-	// fleet: "per-client": the limit cannot be asked, retry after 200ms: fleet: take: the tier is unavailable: connection refused
+	// fleet: "per-client": the limit is unreachable, retry after 200ms: fleet: take: the tier is unavailable: connection refused
 }

@@ -27,8 +27,8 @@ import (
 // the instance counts: a key that was forgotten may have a permit too early.
 //
 // Make one with [NewKeyedLimiter]; the zero KeyedLimiter is not usable. It is safe for
-// concurrent use. It has a goroutine for each question to the engine while it is
-// asked; Close ends them.
+// concurrent use. It has a goroutine for each request to the engine in flight; Close
+// ends them.
 type KeyedLimiter struct {
 	d         *dispenser
 	namespace string
@@ -117,9 +117,9 @@ func (k *KeyedLimiter) Stats() LimiterStats {
 	return s
 }
 
-// Close has everybody refused with ErrLimiterClosed, also who waits for an
-// answer, and waits for the questions that are being asked, until ctx ends, and then
-// returns its cause. It gives nothing back. It may be called again.
+// Close rejects all callers with ErrLimiterClosed, waiting ones included. It
+// waits for the requests in flight until ctx ends, and then returns its cause.
+// It gives nothing back. It may be called again.
 func (k *KeyedLimiter) Close(ctx context.Context) error {
 	k.d.shut()
 	return wait.For(ctx, k.d.work.Wait)
@@ -190,7 +190,7 @@ func (l *keyLine) unlink() {
 	l.prev.next, l.next.prev = l.next, l.prev
 }
 
-// maxKeyName is how long a key may be, in bytes, for the engine to be told it.
+// maxKeyName is how long a key may be, in bytes, to be sent to the engine.
 // Longer ones have a name that is longer too, and so is never another's.
 const maxKeyName = 128
 

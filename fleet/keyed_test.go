@@ -58,7 +58,7 @@ func TestKeyedCountsEachKeyForAllInstances(t *testing.T) {
 		}
 		for key := range m.debt {
 			if len(key.Name) > 129 {
-				t.Errorf("the engine is told a key of %d bytes; want its hash", len(key.Name))
+				t.Errorf("the engine gets a key of %d bytes; want its hash", len(key.Name))
 			}
 		}
 		var e *limit.Error

@@ -44,12 +44,12 @@ var _ limit.Limiter = (*Limiter)(nil)
 //
 // # Outages
 //
-// When the engine cannot be asked, Terms.OnFailure says what happens; Stats
-// tells that it does. FailClosed keeps to the bound. With FailLocalShare an
-// instance that is cut off adds at most 1/Instances of the rate, and of the
-// burst or 1 if that is more; it begins with 1. If the engine is lost for all at
-// once, it is so at most the bound and a permit an instance, and when it is back
-// it gives a burst of its own, as nobody has told it of the local ones.
+// When the engine is unreachable, Terms.OnFailure says what happens; Stats tells
+// that it does. FailClosed keeps to the bound. With FailLocalShare an instance
+// that is cut off adds at most 1/Instances of the rate, and of the burst or 1 if
+// that is more; it begins with 1. If the engine is lost for all at once, it is
+// so at most the bound and a permit an instance, and when it is back it gives a
+// burst of its own, as nobody has told it of the local ones.
 //
 // Make one with [NewLimiter]; the zero Limiter is not usable. It is safe for
 // concurrent use. It has a goroutine while it asks, and a timer while somebody
@@ -75,19 +75,18 @@ func NewLimiter(m Meter, o LimiterOptions) (*Limiter, error) {
 // back: Release does nothing, whatever the Outcome, as the engine has counted.
 //
 // Callers that wait stand in one queue, first come, first served. A caller that cannot
-// have a permit in time is refused, at once or as soon as that is known:
-// with limit.WaitTooLong if none comes before the deadline of ctx, with
-// limit.RateExceeded if none comes within MaxWait, or the queue has no place.
-// What other instances take is not known beforehand, so that may be late. Who
-// has waited MaxWait for an answer, or for a share of an outage, is refused with
-// limit.QueueTimeout. A limit.Background caller never waits for a permit: where
-// there is none it is refused with limit.NoSpare. Under FailClosed an outage is
-// an [*OutageError].
+// have a permit in time is refused, at once or as soon as that is known: with
+// limit.WaitTooLong if none comes before the deadline of ctx, with limit.RateExceeded
+// if none comes within MaxWait, or the queue has no place. What other instances take
+// is not known beforehand, so that may be late. A caller that has waited MaxWait for
+// an answer, or for a share during an outage, is rejected with limit.QueueTimeout. A
+// limit.Background caller never waits for a permit: where there is none it is refused
+// with limit.NoSpare. Under FailClosed an outage is an [*OutageError].
 //
-// RetryAfter is when the engine may be asked again, after the callers that wait have
-// had their permits: it says so itself, or, where it had only some of the permits,
-// or sooner than its questions are to follow each other, it is up to three
-// quarters of a Lease.
+// RetryAfter is when the engine may be called again, after the waiting callers
+// have had their permits: it says so itself, or, where it had only some of the
+// permits, or sooner than its questions are to follow each other, it is up to
+// three quarters of a Lease.
 //
 // It returns context.Cause(ctx) if ctx is done, without a permit, and
 // ErrLimiterClosed after Close. A limit.Place is not looked at.
@@ -134,8 +133,8 @@ func (l *Limiter) Stats() LimiterStats {
 	return s
 }
 
-// Close has everybody refused with ErrLimiterClosed, also who waits, and waits
-// for a question that is being asked, until ctx ends, and then returns its cause. It
+// Close rejects all callers with ErrLimiterClosed, waiting ones included. It
+// waits for a request in flight until ctx ends, and then returns its cause. It
 // gives nothing back: permits that were leased are lost. It may be called again.
 func (l *Limiter) Close(ctx context.Context) error {
 	l.d.shut()

@@ -25,7 +25,7 @@ type dispenser struct {
 	health health
 	count  tally
 
-	ctx    context.Context // ends with the limiter; questions are asked under it
+	ctx    context.Context // ends with the limiter; requests are made under it
 	cancel context.CancelCauseFunc
 	closed atomic.Bool // set under mu; read without it where nothing is begun
 	mu     sync.Mutex  // orders begin and shut, so that work never grows once it is waited for
@@ -36,7 +36,7 @@ type dispenser struct {
 // has seen them change notices by the pointer.
 type lineTerms struct {
 	Terms
-	asked   Rate          // what the engine is asked with: less of a burst, see Limiter
+	asked   Rate          // what the engine is called with: less of a burst, see Limiter
 	horizon time.Duration // for which a batch is to last: half a lease
 	each    time.Duration // between two permits of an instance's own share
 	share   int           // its burst
@@ -64,7 +64,7 @@ func newDispenser(m Meter, t *lineTerms) *dispenser {
 // now is the time since d was made, by the monotonic clock.
 func (d *dispenser) now() time.Duration { return time.Since(d.epoch) }
 
-// begin reports whether a question may be asked; then work.Done must follow.
+// begin reports whether a request may be made; then work.Done must follow.
 func (d *dispenser) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

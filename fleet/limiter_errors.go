@@ -12,14 +12,14 @@ import (
 // who waits then.
 var ErrLimiterClosed = errors.New("fleet: the limiter is closed")
 
-// An OutageError is the refusal of a limit with [FailClosed] whose engine
-// cannot be asked. It matches [ErrUnavailable], which tells it from the refusal
-// of a caller that is over its limit, and as a refusal [limit.ErrLimited];
+// An OutageError is the rejection by a limit with [FailClosed] whose engine is
+// unreachable. It matches [ErrUnavailable], which tells it from the refusal of
+// a caller that is over its limit, and as a refusal [limit.ErrLimited];
 // errors.As finds a [*limit.Error] in it. It does not match its Cause: that may
 // be a deadline, and not the caller's.
 type OutageError struct {
 	Refusal limit.Error // its Reason is limit.RateExceeded
-	Cause   error       // why the engine could not be asked the last time
+	Cause   error       // why the last call of the engine failed
 }
 
 // Error names the limiter, the time to wait, and the cause.
@@ -28,7 +28,7 @@ func (e *OutageError) Error() string {
 	if e.Refusal.Limiter != "" {
 		who = strconv.Quote(e.Refusal.Limiter) + ": "
 	}
-	return fmt.Sprintf("fleet: %sthe limit cannot be asked, retry after %v: %v", who, e.Refusal.RetryAfter, e.Cause)
+	return fmt.Sprintf("fleet: %sthe limit is unreachable, retry after %v: %v", who, e.Refusal.RetryAfter, e.Cause)
 }
 
 // Is matches ErrUnavailable, whatever the cause.

@@ -15,7 +15,7 @@ const failuresInRow = 3
 type health struct {
 	// Atomics, as every question of every line looks at them.
 	failing atomic.Bool  // the last question has failed
-	tryAt   atomic.Int64 // when the engine may be asked again; 0: it is not left alone
+	tryAt   atomic.Int64 // when the engine may be called again; 0: it is not left alone
 
 	mu    sync.Mutex
 	fails int    // guarded by mu; in a row
@@ -68,7 +68,7 @@ func (h *health) outage() (n uint64, now bool) {
 	return h.n, h.fails > 0
 }
 
-// until returns how long it is until the engine is asked again, and why it is
+// until returns how long it is until the engine is called again, and why it is
 // not now.
 func (h *health) until(now time.Duration) (time.Duration, error) {
 	h.mu.Lock()

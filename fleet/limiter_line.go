@@ -18,7 +18,7 @@ type line struct {
 	terms  *lineTerms    // guarded by mu; see termsLocked
 	stock  int           // guarded by mu, as all below; permits that are leased
 	until  time.Duration // when their lease ends
-	barred time.Duration // the engine need not be asked before
+	barred time.Duration // the engine need not be called before
 	asking bool          // a question is in progress
 	demand demand
 	share  share

@@ -11,7 +11,7 @@ import (
 )
 
 // A FailureMode says what a fleet's limit does while the engine that counts its
-// permits cannot be asked. There is no default: each is wrong for somebody.
+// permits is unreachable. There is no default: each is wrong for somebody.
 type FailureMode uint8
 
 const (
@@ -53,14 +53,14 @@ type Terms struct {
 	// least 20 ms' worth, at least 2, is needed: a part of it pays for Lease.
 	Rate Rate
 
-	// OnFailure says what to do while the engine cannot be asked. Required.
+	// OnFailure says what to do while the engine is unreachable. Required.
 	OnFailure FailureMode
 	// Instances is how many instances there are at most, for FailLocalShare,
 	// from 1 to 10,000. It is required there, and not looked at elsewhere.
 	Instances int
 	// Retry is how long the engine is left alone after a failure, before one
 	// question tries it again, while everybody is dealt with as OnFailure says.
-	// 0 means a second; at least 1 ms.
+	// 0 means one second; at least 1 ms.
 	Retry time.Duration
 
 	// Lease is for how long an instance may use permits that it has from the

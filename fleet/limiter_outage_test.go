@@ -220,7 +220,7 @@ func TestLimiterLocalSharesTogetherKeepTheBound(t *testing.T) {
 	})
 }
 
-// Who waits when the engine comes back is let in by it.
+// A caller that waits when the engine comes back is admitted by it.
 func TestLimiterWaitersSeeTheEndOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(1)
@@ -260,7 +260,7 @@ func TestLimiterBearsWithItsMeter(t *testing.T) {
 		l := newLimiter(t, boasting{}, api())
 		try(t, l, 3)
 		if s := l.Stats(); s.Leased > s.Takes*4 || s.Admitted != 3 {
-			t.Errorf("Stats = %+v; want no more than was asked for", s)
+			t.Errorf("Stats = %+v; want no more than was requested", s)
 		}
 	})
 }

@@ -19,9 +19,9 @@ type LimiterStats struct {
 	// was Leased, is not Stock, and nobody was let in with, is lost.
 	Takes, FailedTakes, Leased uint64
 
-	// Outage says that the engine could not be asked the last time: OnFailure
-	// applies. Outages counts how often that began. The other two are the
-	// callers that were dealt with so; they count above as well.
+	// Outage says that the last call of the engine failed: OnFailure applies.
+	// Outages counts how often that began. The other two are the callers that
+	// were dealt with so; they count above as well.
 	Outage                        bool
 	Outages                       uint64
 	OutageAdmitted, OutageRefused uint64

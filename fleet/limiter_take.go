@@ -40,9 +40,10 @@ func (l *line) ask(terms *lineTerms, n int, asked time.Duration) {
 	l.answeredLocked(terms, n, asked, t, err)
 }
 
-// answeredLocked takes in the answer to a question for n permits under terms. The lease
-// began when it was asked: that was before the engine counted, so all that is
-// used within the lease is used within a lease of the count. l.mu must be held.
+// answeredLocked takes in the answer to a question for n permits under terms.
+// The lease began when it was requested: that was before the engine counted, so
+// all that is used within the lease is used within a lease of the count. l.mu
+// must be held.
 func (l *line) answeredLocked(terms *lineTerms, n int, asked time.Duration, t Taken, err error) {
 	d := l.d
 	now := d.now()
@@ -99,8 +100,9 @@ func (l *line) serveLocked(now time.Duration) {
 	l.armLocked(l.barred - now)
 }
 
-// refuseLateLocked refuses who is not to wait until the engine may be asked
-// again, and the permits of those before it have come. l.mu must be held.
+// refuseLateLocked rejects callers whose deadline ends before the engine may be
+// called again and the callers ahead of them have their permits. l.mu must be
+// held.
 func (l *line) refuseLateLocked(now time.Duration) {
 	kept := 0
 	for w := l.q.head; w != nil; {

@@ -87,7 +87,7 @@ func TestLimiterGivesTheBurstAndTheRate(t *testing.T) {
 			t.Errorf("after an hour %d are let in at once; want 18", n)
 		}
 		if m.rate.Burst != 18 || m.rate.Permits != 10 || m.rate.Per != time.Second {
-			t.Errorf("the engine was asked with %+v; want a burst of 18", m.rate)
+			t.Errorf("the engine was called with %+v; want a burst of 18", m.rate)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestLimiterLeaseBeginsWithTheQuestion(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			time.Sleep(20 * time.Millisecond) // at 140 ms; the second was asked at 60
+			time.Sleep(20 * time.Millisecond) // at 140 ms; the second was requested at 60
 			if s := l.Stats(); s.Stock != 1 || s.Takes != 2 {
 				t.Fatalf("Stats = %+v; want a permit in stock after 2 questions", s)
 			}
@@ -169,7 +169,7 @@ func TestLimiterUsesNoAnswerAfterTheLease(t *testing.T) {
 	})
 }
 
-// run has so many instances ask steadily, each so often a second, and returns
+// run has so many instances ask steadily, each so often per second, and returns
 // how many callers there were and how many were let in.
 func steady(t *testing.T, m fleet.Meter, terms fleet.Terms, instances, perSecond int, d time.Duration) (decisions int, in []int) {
 	in = make([]int, instances)
@@ -197,7 +197,7 @@ func sum(ns []int) (n int) {
 	return n
 }
 
-// At 1,000 decisions a second a question serves ten of them at least.
+// At 1,000 decisions per second a question serves ten of them at least.
 func TestLimiterAsksAtMostOncePerTenDecisions(t *testing.T) {
 	for _, row := range []struct {
 		name                 string

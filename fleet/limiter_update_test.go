@@ -30,8 +30,8 @@ func hourly() fleet.Terms {
 	return terms
 }
 
-// What was admitted under the slow rate still counts, but nobody waits for the hour
-// that it was told: the engine is asked again.
+// What was admitted under the slow rate still counts, but no caller waits for
+// the hour that it was given: the engine is called again.
 func TestLimiterUpdateEndsAWaitForASlowerRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})

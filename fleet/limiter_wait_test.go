@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// slowly are terms of a permit a second, of which one is there at first.
+// slowly are terms of a permit per second, of which one is there at first.
 func slowly() fleet.Terms {
 	return fleet.Terms{Name: "api", Rate: fleet.Rate{Permits: 1, Per: time.Second, Burst: 2}, OnFailure: fleet.FailClosed}
 }
@@ -47,7 +47,7 @@ func TestLimiterAcquireWaitsInTurn(t *testing.T) {
 		refused(t, err, limit.RateExceeded, 4*time.Second)
 		wg.Wait()
 		if !slices.Equal(order, []int{0, 1, 2, 3}) || !slices.Equal(at, []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}) {
-			t.Errorf("let in were %v at %v; want one a second, in turn", order, at)
+			t.Errorf("let in were %v at %v; want one per second, in turn", order, at)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestLimiterRefusesWhoCannotBeInTimeAnyMore(t *testing.T) {
 	})
 }
 
-// Those who come while a question is in progress do not queue in any number.
+// Callers that arrive while a request is in flight do not queue without limit.
 func TestLimiterQueueIsBoundedAfterAnAnswerToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModelMeter(0)

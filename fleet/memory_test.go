@@ -94,7 +94,7 @@ func TestMemorySlowWatcherIsToldReset(t *testing.T) {
 		}
 		for i := range 20_000 {
 			if i == 1 {
-				synctest.Wait() // the first is being told
+				synctest.Wait() // the first is being delivered
 			}
 			if _, err := m.Write(t.Context(), testKey, fleet.Write{}); err != nil {
 				t.Fatalf("Write = %v; want nil", err)

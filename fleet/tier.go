@@ -51,7 +51,7 @@ type Tier interface {
 	// The numbers of both grow together.
 	ExpireTags(ctx context.Context, namespace string, tags []string, keep time.Duration) (uint64, error)
 
-	// Watch tells w what changes in a namespace, whoever did it, from when it
+	// Watch tells w what changes in a namespace, by any instance, from when it
 	// returns until stop is called. Calls are made one after another, and soon
 	// after the change, but may be lost when a connection is: w gets Reset
 	// then. No call is made after stop has returned, so stop must not be called
@@ -236,7 +236,7 @@ type Watcher interface {
 	// all of it asked for again, from an engine that was too slow a moment ago.
 	Recovered()
 
-	// Reset: what happened before may not have been told.
+	// Reset: what happened before may not have been reported.
 	Reset()
 }
 

@@ -73,7 +73,7 @@ func ExampleGroup_DoChan() {
 }
 
 // After a write, callers must not get the result of a read that began before
-// it. Those who came before the write may.
+// it. Earlier callers may.
 func ExampleGroup_Forget() {
 	var g flight.Group[string, string]
 	ctx := context.Background()

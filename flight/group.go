@@ -86,7 +86,7 @@ func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context
 }
 
 // Forget makes the next caller of key start a new run, even while one is in
-// the air. Those who wait for that one still get its result.
+// flight. Callers that wait for that one still get its result.
 func (g *Group[K, V]) Forget(key K) {
 	if key != key {
 		return // also panics for an unhashable key, before the lock is taken

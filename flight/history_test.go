@@ -173,7 +173,7 @@ func (h *history) checkAnswer(key int, r flight.Result[*chronicle], called time.
 	}
 	n := int64(r.Joiners)
 	if was := c.joiners.Swap(n); was != 0 && was != n || n < c.answers.Add(1) {
-		h.Errorf("Do(%d): Joiners = %d; another was told %d, and %d have the answer", key, n, was, c.answers.Load())
+		h.Errorf("Do(%d): Joiners = %d; another got %d, and %d have the answer", key, n, was, c.answers.Load())
 	}
 }
 
@@ -191,7 +191,7 @@ func (h *history) load(c *chronicle, rng *rand.Rand) (fn func(context.Context) (
 		case 0: // hangs until canceled, or nearly
 			d = 100 * ms
 			fallthrough
-		case 1, 2, 3: // heeds its context
+		case 1, 2, 3: // follows its context
 			select {
 			case <-time.After(d):
 			case <-ctx.Done():

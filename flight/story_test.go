@@ -19,7 +19,7 @@ type story struct {
 	start time.Time
 }
 
-// tell runs f as a story in a bubble, which also sees to it that no goroutine
+// tell runs f as a story in a bubble, which also makes sure that no goroutine
 // is left.
 func tell(t *testing.T, f func(s *story)) {
 	t.Helper()

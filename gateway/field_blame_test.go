@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// wanting is an upstream of two servers that read all of what they are asked.
+// wanting is an upstream of two servers that read each request whole.
 func wanting(t *testing.T) gateway.Config {
 	read := func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

@@ -74,7 +74,7 @@ func TestField_AnErrorReachesFollowersAsItIs(t *testing.T) {
 		if n := g.calls.Load(); n != 1 {
 			t.Errorf("%d calls; want 1", n)
 		}
-		// Those who differ may not share it; they get one of their own.
+		// Requests that differ may not share it; they get one of their own.
 		replies = s.crowd(10, func(i int) *http.Request { return s.request("GET", "/apart", nil, "X-Who", fmt.Sprint(i)) })
 		s.all(replies(), 500, body)
 	})

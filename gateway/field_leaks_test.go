@@ -75,7 +75,8 @@ func TestField_ClientsThatLeaveLeaveNothing(t *testing.T) {
 		clients.Go(func() {
 			defer func() { <-places }()
 			came.Add(1)
-			// Who does not leave has the patience to come to the end on a busy machine.
+			// A client that does not leave has enough time to finish on a busy
+			// machine.
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if rand.N(3) > 0 {

@@ -45,7 +45,8 @@ func TestField_AnAuthorisedAnswerIsNotForAnonymousClients(t *testing.T) {
 	})
 }
 
-// What the origin marks as shared is, with those who are authorised too.
+// A response that the origin marks as shared is shared, with authorized
+// requests too.
 func TestField_ASharedAnswerIsForAuthorisedClients(t *testing.T) {
 	for _, control := range []string{"public, max-age=60", "s-maxage=60"} {
 		g := newGathering()
@@ -141,9 +142,9 @@ func TestField_SetCookieIsNotReplayed(t *testing.T) {
 	})
 }
 
-// "nginx's cache lock polls every 500 ms": here whoever waits is told. The
-// best of some waves counts: one that polls is late in all of them, and on a busy
-// machine there is none that is quick before long.
+// "nginx's cache lock polls every 500 ms": here the waiting clients get an error.
+// The best of some waves counts: one that polls is late in all of them, and on a
+// busy machine there is none that is quick before long.
 func TestField_NobodyPolls(t *testing.T) {
 	overBoth(t, func(t *testing.T, open func(gateway.Config) *site) {
 		for _, control := range []string{"max-age=60", "no-store"} {

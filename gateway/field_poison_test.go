@@ -33,9 +33,9 @@ func told(r *http.Request) string {
 // unkeyed are fields that clients send to change what an origin answers, though
 // the cache's key has none of them. Those that are removed cannot. The others
 // are forwarded as they came (H17), since they mean something between a client
-// and its own origin; an origin that goes by one of them and neither says so in
-// Vary nor leaves out explicit freshness hands its answers to the wrong people,
-// behind any cache. RemoveRequest takes them out; see the tests below.
+// and its own origin; an origin that depends on one of them, and neither names
+// it in Vary nor omits explicit freshness, sends its responses to the wrong
+// clients behind any cache. RemoveRequest takes them out; see the tests below.
 var unkeyed = []struct {
 	name, value string
 	forwarded   bool
@@ -89,10 +89,10 @@ func TestField_WhatIsForwardedUnkeyedIsKnown(t *testing.T) {
 	})
 }
 
-// What an attacker sends changes nothing for those who wait with them, or come
-// after: not where the origin states no freshness, whatever it goes by; not
-// where it says what it varies by; and with what it states without saying so,
-// not where the field is removed.
+// A request of an attacker changes nothing for requests that wait with it, or
+// come later: not where the origin states no freshness, whatever it depends on;
+// not where it says what it varies by; and with what it states without saying
+// so, not where the field is removed.
 func TestField_KeysCannotBePoisoned(t *testing.T) {
 	for _, how := range []string{"no freshness", "vary", "removed"} {
 		g := newGathering()

@@ -64,8 +64,8 @@ func TestField_H19_KeysByScheme(t *testing.T) {
 	}
 }
 
-// H19: the client's address is never a part of the key; an answer without
-// freshness is shared by those who differ in it only.
+// H19: the client's address is never a part of the key; a response without
+// freshness is shared by requests that differ in it only.
 func TestField_H19_ClientsShare(t *testing.T) {
 	g := newGathering()
 	c := config(upstreamOf(serving(t, "o", func(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,7 @@ func TestFleetOfGateways(t *testing.T) {
 		t.Errorf("%d of 15 requests were let in; want 10 at most", in)
 	}
 	if s := all[0].Stats(); s.Cache.Fleet == nil || s.Cache.Fleet.Acquires == 0 || all[1].Stats().Routes["all"].Fleet != 1 {
-		t.Errorf("Stats = %+v; want what was asked of the fleet", s.Cache.Fleet)
+		t.Errorf("Stats = %+v; want the fleet's counters", s.Cache.Fleet)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestH24_SlowClientsKeepNobodyOut(t *testing.T) {
 		{"small bodies", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx", true},
 		{"big bodies", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx", true},
 		{"bodies of unknown length", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n", false},
-		{"bodies that wait to be asked for", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n", false},
+		{"bodies that wait for a 100", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n", false},
 		{"readers", "GET /big HTTP/1.1\r\nHost: a\r\nCookie: a=b\r\n\r\n", false},
 		{"readers of one thing", "GET /big HTTP/1.1\r\nHost: a\r\n\r\n", false},
 		{"heads", "GET / HTTP/1.1\r\nHost: ", false},

@@ -98,8 +98,8 @@ func TestUpdateKeepsWhatIsTheSame(t *testing.T) {
 	}
 }
 
-// The limit of an upstream stays with it, and so do those who hold its permits,
-// also when the limit changes.
+// The limit of an upstream stays with it, and so do the calls that hold its
+// permits, also when the limit changes.
 func TestH14_UpdateKeepsTheLimit(t *testing.T) {
 	b := newBarrier(2)
 	o := serving(t, "a", func(w http.ResponseWriter, r *http.Request) {

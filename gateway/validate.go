@@ -308,7 +308,7 @@ func adopted(field string) string {
 
 const nameBound = `1 to 64 letters, digits, ".", "_" and "-", the first a letter`
 
-// isName reports whether s can be told in fields, metrics and logs as it is.
+// isName reports whether s can be used in fields, metrics and logs as it is.
 func isName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -11,8 +11,8 @@ import (
 // The buckets of a [Histogram] end at the preferred numbers of the series R20
 // (ISO 3), from Shortest to Longest: 20 a decade, each about an eighth above the
 // one before, at most a seventh, among them 1, 1.25, 1.6, 2, 2.5, 4, 5 and 8. A
-// quantile in between is told as one of the bucket that it is in, so it is at most
-// that wrong, and less where there are many in the bucket.
+// quantile in between is reported as its bucket's, so it is at most that wrong,
+// and less where there are many in the bucket.
 const (
 	Shortest = time.Microsecond
 	Longest  = 100 * time.Second

@@ -115,7 +115,7 @@ func wantQuantile(t *testing.T, all []time.Duration, q float64) {
 	}
 }
 
-// What is told of a quantile is in the bucket of the truth, of many shapes.
+// A reported quantile is in the bucket of the true one, for many shapes.
 func TestQuantilesOfManyShapes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	shapes := map[string]func() time.Duration{

@@ -3,5 +3,5 @@ package inspect
 // Bounds are the ends of all buckets but the last.
 var Bounds = bounds[:]
 
-// BucketOf is what Record goes by.
+// BucketOf is the function that Record uses.
 var BucketOf = bucketOf

@@ -41,13 +41,13 @@ type HotKeys struct {
 	// Window is over which time the counts are taken, about: older calls count
 	// less and less, after a minute half. Zero means that hot keys are off.
 	Window time.Duration `json:"window_ns"`
-	// Requests and LoadTime are of all keys together: calls a second, and seconds
-	// of loads a second.
+	// Requests and LoadTime are of all keys together: calls per second, and seconds
+	// of loads per second.
 	Requests float64 `json:"requests_per_s"`
 	LoadTime float64 `json:"load_s_per_s"`
 
-	ByTraffic  []HotKey `json:"by_traffic"`   // Rate is in calls a second
-	ByLoadTime []HotKey `json:"by_load_time"` // Rate is in seconds of loads a second
+	ByTraffic  []HotKey `json:"by_traffic"`   // Rate is in calls per second
+	ByLoadTime []HotKey `json:"by_load_time"` // Rate is in seconds of loads per second
 }
 
 // A HotKey is one of them.

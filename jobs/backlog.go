@@ -170,8 +170,8 @@ func (r *room) admit(ctx context.Context, queue string, size int) error {
 	return nil
 }
 
-// fresh looks if the last look is old. While one caller looks, the others go by
-// what is known.
+// fresh looks if the last look is old. While one caller looks, the others use
+// the known values.
 func (r *room) fresh(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ the types of one kind of job: what goes in, and what comes out.
 	job, err := resize.Submit(ctx, picture, jobs.SubmitOptions{})
 	size, err := job.Wait(ctx)
 
-Whoever submits and whoever works need not be the same program. Any of them has a
+Submitter and worker need not be the same program. Any of them has a
 [Handle] of a job by its ID, with [Queue.Job].
 
 # What is promised
@@ -94,10 +94,10 @@ a job on the same key: from waiting to later, without a second load.
 
 During a deploy old and new programs share the queues. What this package itself
 writes has a version, in the names of the stream and its subjects, and in each
-message. An input's form is yours: raise QueueOptions.Version with it, and take
-the older ones in [Codec].Decode, which is told the version. A worker hands jobs
-with a newer input back, so that a new worker gets them. An input that does not
-decode makes its job dead at once.
+message. An input's form is yours: raise QueueOptions.Version with it, and accept
+the older ones in [Codec].Decode, which gets the version. A worker hands jobs with a
+newer input back, so that a new worker gets them. An input that does not decode
+makes its job dead at once.
 
 # The server
 

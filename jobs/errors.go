@@ -60,7 +60,7 @@ type FullError struct {
 	Queue  string
 	Reason FullReason
 	// RetryAfter is when it may be worth to try again, above zero: an estimate
-	// out of how fast the queue drains, between a second and a minute.
+	// out of how fast the queue drains, between one second and a minute.
 	RetryAfter time.Duration
 }
 

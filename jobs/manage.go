@@ -181,7 +181,7 @@ func (s *Store) search(ctx context.Context, queues []string, id string) (*life, 
 //
 // In a cluster a server that was the leader, and stood still meanwhile, answers out
 // of what it had until it hears of the new one. So there, with confirm, all queues
-// are asked once more after a pause before the answer is that none has the job.
+// are queried once more after a pause before it returns that none has the job.
 func firstOf[T any](ctx context.Context, queues []string, confirm bool, ask func(queue string) (*T, error)) (*T, string, error) {
 	for {
 		for _, queue := range queues {

@@ -34,7 +34,7 @@ func press(a *limit.Adaptive, callers int, d time.Duration, p plant) {
 			}
 		}()
 	}
-	time.Sleep(d + time.Hour) // for those who wait, and the calls that still run
+	time.Sleep(d + time.Hour) // for the queue, and the calls that still run
 }
 
 // roomy takes 20 calls at once, in 50 ms, and queues more.

@@ -103,7 +103,7 @@ func TestB4AdaptiveDropsInAPause(t *testing.T) {
 	}
 }
 
-// B4: what pauses more than a third of the time is slow, and taken for that: the
+// B4: what pauses more than a third of the time is slow, and treated as that: the
 // baseline says so.
 func TestB4AdaptiveSeesASourceThatMostlyStandsStill(t *testing.T) {
 	adaptiveIn(t, limit.AdaptiveOptions{}, func(a *limit.Adaptive) {

@@ -71,7 +71,7 @@ func TestAllPanicUndoesTheEarlierOnes(t *testing.T) {
 	}
 }
 
-// A token that was taken for a call that a later limiter refused is not spent.
+// A token acquired for a call that a later limiter refused is not spent.
 func TestAllGivesTheTokenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(t, limit.RateOptions{PerSecond: 1, Burst: 3})

@@ -116,7 +116,7 @@ func TestB4RefusesAtOnceByTheTurnOfItsClass(t *testing.T) {
 		} {
 			_, err := l.Acquire(deadline(t, tt.class, tt.wait))
 			if e := refused(t, err, limit.WaitTooLong); e.RetryAfter != 2600*time.Millisecond {
-				t.Errorf("class %v: RetryAfter = %v; want 2.6s, until those who wait are served", tt.class, e.RetryAfter)
+				t.Errorf("class %v: RetryAfter = %v; want 2.6s, until the queue is served", tt.class, e.RetryAfter)
 			}
 			w := start(l, deadline(t, tt.class, tt.wait+1))
 			w.waits(t)

@@ -16,12 +16,12 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A concurrencyModel is what a Concurrency, or an Adaptive whose limit it is
-// told, ought to do, as lists.
+// A concurrencyModel is what a Concurrency, or an Adaptive with a given limit,
+// must do, as lists.
 type concurrencyModel struct {
 	o        limit.ConcurrencyOptions // with plain numbers; MaxWait 0 means none
 	tenth    bool                     // Reserve is a tenth of Limit
-	most     int                      // units that may be asked for; 0: Limit
+	most     int                      // units that may be requested; 0: Limit
 	at       time.Time                // the instant that is looked at
 	callers  []*caller
 	queue    []*caller // in order of arrival in their class

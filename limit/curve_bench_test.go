@@ -4,7 +4,7 @@ import "testing"
 
 // BenchmarkFit is what a window costs beside its calls: fading and fitting a
 // curve of which 30 cells are filled. It is inside the package, as a curve is
-// not to be had outside.
+// not available outside.
 func BenchmarkFit(b *testing.B) {
 	var c curve
 	for i := range 30 {

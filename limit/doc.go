@@ -43,7 +43,7 @@ The queue is bounded twice: by places (Queue), and by time (MaxWait). One that
 holds more than MaxWait's worth of work is full, and who has waited as long is
 refused.
 
-Whoever leaves the queue leaves nothing behind: a permit or a token that
+A caller that leaves the queue leaves nothing behind: a permit or a token that
 arrives at the same instant goes to the next in the queue.
 
 # Priorities
@@ -51,11 +51,11 @@ arrives at the same instant goes to the next in the queue.
 A caller's class travels in its context, see [ContextWithPriority]. A
 Concurrency and an Adaptive serve [High] before [Normal] before [Low], and first
 come, first served within a class. Low waits for as long as others do; its
-deadline and MaxWait see to it that it learns soon. A RateLimiter has one queue
+deadline and MaxWait make sure that it learns soon. A RateLimiter has one queue
 for all of them.
 
 Work that nobody waits for is [Background]: it never queues, and never takes the
-last permits from those who have somebody waiting.
+last permits from calls that have waiting callers.
 
 # Overload
 
@@ -63,7 +63,7 @@ A queue that empties now and then takes up a burst, and there the order of
 arrival is fair. One that has been standing for OverloadAfter takes up nothing:
 it only makes everybody wait as long, until all are about to give up when their
 turn comes. From then until it is empty, the newest of a class are served first.
-Most of those who are served have then hardly waited, and the rest are refused.
+Most of the callers that are served have then hardly waited, and the rest are rejected.
 
 A full queue refuses the one who would be served last. That is the newcomer,
 unless somebody of a lower class waits, or under overload somebody older: they
@@ -78,7 +78,7 @@ allocation, nothing is formatted before somebody asks for the text.
 
 # Places
 
-Who queues on behalf of others, that come and go, hands a [Place] to Acquire
+Code that queues on behalf of others, which come and go, passes a [Place] to Acquire
 with [ContextWithPlace]. It tells how long there is to wait, and lets another
 caller join: one with a deadline that cannot be met is refused, one of a higher
 class takes the place up with it.

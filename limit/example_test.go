@@ -142,7 +142,7 @@ func ExampleRateLimiter_Reserve() {
 	// 0
 }
 
-// The token that was taken for a call which then found no permit goes back.
+// The token acquired for a call which then found no permit goes back.
 func ExampleAll() {
 	rate, _ := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1, Burst: 10})
 	slots, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
@@ -159,7 +159,7 @@ func ExampleAll() {
 	// 1
 }
 
-// The higher class is served first, whoever came first.
+// The higher class is served first, whichever came first.
 func ExampleContextWithPriority() {
 	db, _ := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
 	p, _ := db.Acquire(context.Background())

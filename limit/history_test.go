@@ -54,9 +54,9 @@ func (f fate) String() string { return [...]string{"waiting", "in", "out", "gone
 type caller struct {
 	call  *call
 	place limit.Place
-	class limit.Priority // of those who wait, the highest
+	class limit.Priority // the highest in the queue
 	units int
-	until time.Time // in the queue; zero: for ever
+	until time.Time // in the queue; zero: forever
 
 	want     fate
 	reason   limit.Reason // with no

@@ -161,7 +161,7 @@ func (o AdaptiveOptions) withDefaults() AdaptiveOptions {
 type RateOptions struct {
 	// Name is the Limiter of its errors.
 	Name string
-	// PerSecond is how many calls may start a second in the long run, above
+	// PerSecond is how many calls may start per second in the long run, above
 	// 0; a fraction is fine. math.Inf(1) means no limit: everybody is let in
 	// at once, whatever the other options say.
 	PerSecond float64

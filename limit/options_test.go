@@ -117,8 +117,8 @@ func TestRateBurstDefault(t *testing.T) {
 	}
 }
 
-// The options are refused exactly when the documentation says so, and what is
-// made of the others works.
+// The options are refused exactly when the documentation says so, and limiters
+// with the others work.
 func FuzzConcurrencyOptions(f *testing.F) {
 	f.Add(1, 0, int64(0), 0)
 	f.Add(0, -1, int64(-1), -1)

@@ -157,7 +157,7 @@ func TestB4FullQueueGivesThePlaceOfTheNewestOfALowerClass(t *testing.T) {
 		low1, low2, normal := start(l, of(t, limit.Low)), start(l, of(t, limit.Low)), start(l, t.Context())
 		_, err := l.Acquire(of(t, limit.Low))
 		if e := refused(t, err, limit.QueueFull); e.RetryAfter != 4*time.Second {
-			t.Errorf("RetryAfter = %v; want 4s, until those who wait are served", e.RetryAfter)
+			t.Errorf("RetryAfter = %v; want 4s, until the queue is served", e.RetryAfter)
 		}
 		high := []*call{start(l, of(t, limit.High))}
 		low2.displaced(t, 0, 4*time.Second)
@@ -282,8 +282,8 @@ func TestB4BackgroundDisplacesNobody(t *testing.T) {
 	})
 }
 
-// The displaced one's context ends at the same instant: that is what it is
-// told, and how it is counted.
+// The displaced one's context ends at the same instant: that is the error it
+// gets, and how it is counted.
 func TestB4DisplacedAndGoneIsCountedOnce(t *testing.T) {
 	check := func(t *testing.T, l queued) {
 		t.Helper()

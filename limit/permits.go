@@ -142,8 +142,8 @@ func (c *pool) returnLocked(s slot, o Outcome, now time.Duration, g *grants) {
 }
 
 // fitsLocked reports whether n units are free, with spare left. More units than
-// the limit, which has shrunk since they were asked for, fit when all others are
-// back: else their caller would never be served. c.mu must be held.
+// the limit, which has shrunk since they were requested, fit when all others
+// are back: else their caller would never be served. c.mu must be held.
 func (c *pool) fitsLocked(n, spare int) bool {
 	return c.inUse+n+spare <= c.limit || c.inUse == 0 && n > c.limit
 }

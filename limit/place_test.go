@@ -292,7 +292,7 @@ func TestF3NilPlaceIsNone(t *testing.T) {
 	})
 }
 
-// F3: whoever joins a place before its caller has got as far as the queue
+// F3: a caller that joins a place before the first caller has reached the queue
 // counts with its class once it has.
 func TestF3JoinBeforeTheQueue(t *testing.T) {
 	eachQueued(t, limit.ConcurrencyOptions{Limit: 1}, func(t *testing.T, l queued) {

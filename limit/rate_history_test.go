@@ -81,7 +81,7 @@ func (m *rateModel) admit(c *caller) {
 // need is what the tokens of c take of the bucket.
 func (m *rateModel) need(c *caller) time.Duration { return m.interval * time.Duration(c.units) }
 
-// work is what those who wait need.
+// work is what the queue needs.
 func (m *rateModel) work() (d time.Duration) {
 	for _, c := range m.queue {
 		d += m.need(c)
@@ -277,8 +277,8 @@ func rateStep(t *testing.T, l *limit.RateLimiter, m *rateModel, s *script) {
 	}
 }
 
-// B4: the rate holds, in order of arrival, whoever can meet its deadline is
-// let in before it, and everybody else is refused at once.
+// B4: the rate holds, in order of arrival, a caller that can meet its deadline
+// is let in before it, and all others are refused at once.
 func TestRateHistoryMatchesTheModel(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) { rateHistory(t, randomScript(seed)) })

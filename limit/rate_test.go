@@ -343,7 +343,7 @@ func TestRateIsNotLoweredByLateTimers(t *testing.T) {
 	})
 }
 
-// What is overdue is for those who wait, not for a newcomer.
+// An overdue permit is for the queue, not for a newcomer.
 func TestRateNewcomerDoesNotTakeAnOverdueToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRate(t, limit.RateOptions{PerSecond: 100, Burst: 10, Queue: 1})
@@ -402,7 +402,7 @@ func TestRateRetryAfterIsExact(t *testing.T) {
 				}
 				time.Sleep(hair)
 				if _, err := l.TryAcquire(); err != nil {
-					t.Fatalf("%v a second: TryAcquire after %v = %v; want a token", l.Stats().PerSecond, e.RetryAfter, err)
+					t.Fatalf("%v per second: TryAcquire after %v = %v; want a token", l.Stats().PerSecond, e.RetryAfter, err)
 				}
 			}
 		})

@@ -186,9 +186,9 @@ const (
 	faster             // faster above the knee, for several windows: there is more capacity
 )
 
-// compare compares a window with the curve. That the source became slower is
-// told by one window far off or by two in a row. That it has more capacity shows
-// in less than the noise of a window, and is summed up (a CUSUM: Page, Continuous
+// compare compares a window with the curve. A source that became slower shows in
+// one window far off or in two in a row. That it has more capacity shows in less
+// than the noise of a window, and is summed up (a CUSUM: Page, Continuous
 // Inspection Schemes, Biometrika 41, 1954).
 func (t *tuner) compare(s summary) verdict {
 	if t.curve.base == 0 {

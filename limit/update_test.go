@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// B4: permits that are out stay out when the limit shrinks, and a larger limit is
-// there at once for those who wait.
+// B4: permits that are out stay out when the limit shrinks, and the queue gets
+// a larger limit at once.
 func TestConcurrencyUpdateRevokesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConcurrency(t, limit.ConcurrencyOptions{Limit: 2, Reserve: -1})

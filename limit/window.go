@@ -75,8 +75,8 @@ func (t *tuner) forgiveDrops(share float64) {
 	t.tolerated = min(t.tolerated, share)
 }
 
-// began takes in that a call begins. It returns what ended is to be told: for
-// how long the source has stood still so far.
+// began takes in that a call begins. It returns what ended needs: for how long
+// the source has stood still so far.
 func (t *tuner) began(now time.Duration) (stood time.Duration) {
 	if t.inFlight == 0 {
 		t.idle(now)
@@ -152,8 +152,8 @@ func (t *tuner) measure(now, held time.Duration) {
 	}
 }
 
-// checkSettled ends the time of settling: the calls above the limit are gone, and
-// for one latency more those that began with them have been let go by.
+// checkSettled ends the time of settling: the calls above the limit are gone,
+// and for one latency more the calls that began with them are not counted.
 func (t *tuner) checkSettled(now time.Duration) {
 	w := &t.w
 	if w.ready == 0 && (t.inFlight <= t.limit || t.dry) {
@@ -169,7 +169,7 @@ func (t *tuner) checkSettled(now time.Duration) {
 // as it is: a dropped call does not say how long it would have taken.
 //
 // A cut that does not lower the share of drops was no use. If most calls go
-// well all the same, the drops are taken for a fault that does not come from
+// well all the same, the drops are treated as a fault that does not come from
 // load, and only more of them than that cut the limit again.
 func (t *tuner) checkDrops(now time.Duration) {
 	w := &t.w

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/slow"
 )
 
-// firstAhead is how much memory is taken for a body before anything of it has
+// firstAhead is how much memory is reserved for a body before anything of it has
 // come. Then it grows with what has.
 const firstAhead = 1 << 10
 

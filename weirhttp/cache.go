@@ -56,11 +56,11 @@ func NewCache(bytes int64) (*Cache, error) {
 // is path and query.
 //
 // When it returns no error, no instance serves from the fleet what was fetched
-// before, and the others drop their copies as soon as they are told. With an error
-// it is done here, and not everywhere. If that is a *fleet.PendingError, it is
-// queued until the Tier acknowledges it: meanwhile c takes nothing from the fleet
-// that it touches, and others may serve their copies until they expire. ctx is for
-// the Tier; without a fleet there is no error.
+// before, and the others drop their copies when the push arrives. With an error it
+// is done here, and not everywhere. If that is a *fleet.PendingError, it is queued
+// until the Tier acknowledges it: meanwhile c takes nothing from the fleet that it
+// touches, and others may serve their copies until they expire. ctx is for the
+// Tier; without a fleet there is no error.
 func (c *Cache) Invalidate(ctx context.Context, scheme, host, target string) (int, error) {
 	return c.purge(ctx, responses.Key{Scheme: scheme, Host: host, Target: target}, false)
 }
@@ -176,7 +176,7 @@ func (c *Cache) detachLocked(key responses.Key) {
 }
 
 // detachBelowLocked does so with those whose calls began before the fence. One
-// that still asks the fleet is told itself. c.mu must be held.
+// that still asks the fleet is detached itself. c.mu must be held.
 func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
 	for _, f := range slices.Clone(c.flights[key]) {
 		if !f.asking && f.root < fence {

@@ -104,8 +104,9 @@ func TestH10_WhatConnectionNamesDecidesNothing(t *testing.T) {
 	})
 }
 
-// Who has a short answer whole finds it stored, its call over, and its permit free,
-// also where giving that back takes a while: what comes next is a hit, and is let in.
+// A client that has a whole short response finds it stored, its call over, and its
+// permit free, also where giving that back takes a while: what comes next is a hit,
+// and is let in.
 func TestAShortAnswerIsStoredBeforeAnybodyHasIt(t *testing.T) {
 	both(t, func(t *testing.T, p protocol) {
 		for _, row := range []struct {

@@ -18,7 +18,7 @@ type callTrace struct {
 	apart  bool    // it is for an upgrade or an event stream, and not timed
 	flight *flight // whose it is, or nil
 
-	ctx    context.Context // that CallStart returned; nil: nobody is told
+	ctx    context.Context // that CallStart returned; nil: no Observer
 	start  time.Time
 	headed time.Duration // from start
 	status int           // of the head, 0 before

@@ -19,7 +19,7 @@ type ClientLimiterOptions struct {
 	// Rate is how many requests a client may send, each Per, from 1 to
 	// 1,000,000,000.
 	Rate int
-	// Per is the time that Rate counts for. 0 means a second, at most 366 days.
+	// Per is the time that Rate counts for. 0 means one second, at most 366 days.
 	Per time.Duration
 	// Burst is how many may come at once. 0 means Rate.
 	Burst int
@@ -54,7 +54,7 @@ type ClientLimiterFleet struct {
 	// Namespace keeps apart what shares a Meter. ClientLimiters with the same one and the
 	// same Name count together. Empty means "http".
 	Namespace string
-	// OnFailure says what to do while the Meter cannot be asked. It is required.
+	// OnFailure says what to do while the Meter is unreachable. It is required.
 	// With fleet.FailClosed clients get 503 then.
 	OnFailure fleet.FailureMode
 	// Instances is how many there are at most, for fleet.FailLocalShare, where it
@@ -205,8 +205,8 @@ func (l *ClientLimiter) Update(o ClientLimiterOptions) error {
 
 // Admit lets r in (nil), or returns a *limit.Error with Reason
 // limit.RateExceeded and the exact time until a request of this client would be
-// let in. Who is refused loses nothing by it. Beyond the client's bucket it has
-// no effect, so it may also be used to only count.
+// let in. A rejected request costs its client nothing. Beyond the client's
+// bucket it has no effect, so it may also be used to only count.
 //
 // With h it adds the RateLimit and RateLimit-Policy fields
 // (draft-ietf-httpapi-ratelimit-headers-11) to the answer's, whether r is let

@@ -57,7 +57,8 @@ func (c *nosy) WriteHeader(status int) {
 	}
 }
 
-// Who has the head of a stale answer may ask again, and does not reach the origin.
+// A client that has the headers of a stale response may send the request again,
+// and does not reach the origin.
 func TestH26_FailuresAreRememberedBeforeTheStaleAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -316,7 +317,7 @@ func TestH26_ErrorsHaveALifetimeOfTheirOwn(t *testing.T) {
 				}
 				time.Sleep(tt.fresh - time.Second)
 				if !hit() {
-					t.Errorf("it is no hit a second before %v", tt.fresh)
+					t.Errorf("it is no hit per second before %v", tt.fresh)
 				}
 				time.Sleep(tt.fresh + 2*time.Second) // past a refresh, if there was one
 				if hit() {

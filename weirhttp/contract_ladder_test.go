@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// source answers with how often it was called, and can be told to fail.
+// source responds with how often it was called, and can be made to fail.
 type source struct {
 	calls   atomic.Int64
 	status  int // instead of an answer

@@ -227,8 +227,8 @@ func ranges(r reply) string {
 	}
 }
 
-// The Host in the key is the one that the origin is asked for, letter by letter,
-// whichever of its forms a client has chosen.
+// The Host in the key is the one in the request to the origin, letter by
+// letter, whichever of its forms a client has chosen.
 func TestH9_HostsAreKeyedAsTheyAreForwarded(t *testing.T) {
 	hosts := []string{
 		"a.test", "A.TEST", "a.Test:80", "a.test:443", "a.test:8080", "a.test:", "a.test.", "a.test.:80", "a.test..",

@@ -91,7 +91,7 @@ func TestH21_ExplainAgreesWithWhatThenHappens(t *testing.T) {
 	}
 }
 
-// explained asks Explain at random states, and then whoever knows.
+// explained asks Explain at random states, and then sends the request.
 func explained(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	controls := []string{"max-age=10", "public, max-age=10", "no-store", "max-age=5, stale-while-revalidate=20", "no-cache", "", "s-maxage=3"}
@@ -158,7 +158,8 @@ func explained(t *testing.T, seed uint64) {
 			go s.get(target, "Slow", "1")
 			synctest.Wait()
 		case 1:
-			// Not when a slow answer comes: whether there is one is asked twice.
+			// Not when a slow answer comes: whether there is one is checked
+			// twice.
 			time.Sleep(time.Duration(rng.IntN(15))*time.Second + 300*time.Millisecond)
 		}
 		synctest.Wait() // nor while a refresh in the background ends

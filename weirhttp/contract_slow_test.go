@@ -202,7 +202,7 @@ func TestH24_SlowBodiesTakeAShareOfThePermits(t *testing.T) {
 					}
 				}
 				if p == h2 && told != int(st.Slow.CutBlocked) {
-					t.Errorf("%d were told 408; want %d", told, st.Slow.CutBlocked)
+					t.Errorf("%d got 408; want %d", told, st.Slow.CutBlocked)
 				}
 			})
 		}

@@ -87,7 +87,7 @@ func TestH4_PastTheLimitJoiningCloses(t *testing.T) {
 			for _, r := range append(early, late...) {
 				r.want(t, 200, strings.Repeat("\x00", 5000))
 			}
-			s.wantCalls(2) // those who come too late share a call of theirs
+			s.wantCalls(2) // late requests share another call
 			s.get("/a")
 			s.wantCalls(3) // and neither was stored
 			synctest.Wait()

@@ -46,7 +46,7 @@ func TestH4_TransportReturnsAtTheHead(t *testing.T) {
 		{"shared, of an unknown length", "GET", -1, []string{"Cache-Control", "max-age=60"}, "", 3},
 		{"alone", "GET", -1, []string{"Cache-Control", "no-store"}, "", 0},
 		{"passed on", "POST", -1, nil, "", 0},
-		{"an event stream that was asked for", "GET", -1, []string{"Content-Type", "text/event-stream"}, "text/event-stream", 0},
+		{"an event stream that was requested", "GET", -1, []string{"Content-Type", "text/event-stream"}, "text/event-stream", 0},
 		{"an event stream that was not", "GET", -1, []string{"Content-Type", "text/event-stream"}, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -336,8 +336,8 @@ func TestH18_TransportRefusesA101ThatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// A handler that aborts before there is a head has its client see a reset, and
-// so have those who waited for the same.
+// If a handler aborts before its headers, its client sees a reset, and so do
+// the clients that waited for the same call.
 func TestH5_AbortBeforeTheHeadIsAReset(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"at once": func(http.ResponseWriter, *http.Request) { time.Sleep(slow); panic(http.ErrAbortHandler) },

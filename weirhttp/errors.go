@@ -120,7 +120,7 @@ func answerTo(err error, client, gateway bool) answer {
 	var forward *ForwardError
 	switch {
 	case errors.As(err, &refused) && client && errors.Is(err, fleet.ErrUnavailable):
-		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit cannot be asked at the moment"}
+		return answer{http.StatusServiceUnavailable, refused.RetryAfter, "proxy_internal_error", "the limit is unreachable"}
 	case errors.As(err, &refused) && client:
 		return answer{http.StatusTooManyRequests, refused.RetryAfter, "http_request_denied", "too many requests from this client"}
 	case errors.As(err, &refused):
@@ -247,8 +247,8 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 func ErrorResponseTo(err error) ErrorResponse { return answerTo(err, false, false).response(err, "") }
 
 // ClientError is Error where a *limit.Error is that of a limit of this client:
-// 429, with Retry-After. That such a limit could not be asked (a
-// *fleet.OutageError) is 503.
+// 429, with Retry-After. If such a limit is unreachable (a *fleet.OutageError),
+// it is 503.
 func ClientError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != context.Canceled { //nolint:errorlint // contexts return it as it is
 		answerTo(err, true, false).response(err, "").Write(w, r)

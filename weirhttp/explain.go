@@ -124,7 +124,7 @@ func (h *Handler) explainStored(e *Explanation, c *call, now time.Time) bool {
 		e.say("What is stored is stale since %v, and may be used while it is revalidated in the background.", -u.TTL.Round(time.Millisecond))
 		return true
 	case u.due:
-		e.say("What is stored is fresh for another %v, but the fleet is asked first whether there is something newer.", u.TTL.Round(time.Millisecond))
+		e.say("What is stored is fresh for another %v, but the fleet is first checked for a newer response.", u.TTL.Round(time.Millisecond))
 	case c.q.NoCache:
 		e.say("It wants no answer from the store (no-cache, max-age=0).")
 	case s.Marked.Load():
@@ -174,7 +174,7 @@ func (h *Handler) explainCall(e *Explanation, c *call, now time.Time) {
 		if c.leads() {
 			e.Answer = "lead"
 			if h.newFleetLookup(nil, c) != nil {
-				e.say("The fleet is asked first: another instance may have the answer, or be about to.")
+				e.say("The fleet is checked first: another instance may have the response, or be about to get it.")
 			}
 			e.say("It starts a call that others may join.")
 			return

@@ -151,8 +151,8 @@ func target(r *http.Request) string {
 	path, query, asked := strings.Cut(raw, "?")
 	escaped := r.URL.Path
 	if r.URL.RawPath != "" {
-		// Who rewrites Path may leave RawPath as it was. It counts, as everywhere,
-		// only if it says the same.
+		// Code that rewrites Path may leave RawPath as it was. It counts, as
+		// everywhere, only if it says the same.
 		if p, err := url.PathUnescape(r.URL.RawPath); err == nil && p == escaped {
 			escaped = r.URL.RawPath
 		}

@@ -26,7 +26,7 @@ type fleetLookup struct {
 
 	waited bool // for another instance's call
 	cooled bool // the key cools, and it asks for a lease all the same
-	newer  bool // than what is known is what it wants
+	newer  bool // it wants a newer response than the known one
 	// The questions of the subscription at the URL, and at the variant.
 	asks [2]fleet.Ask
 
@@ -38,8 +38,8 @@ type fleetLookup struct {
 	bring  *responses.Stored // what it brought, to be settled
 }
 
-// newFleetLookup returns the fleetLookup of a flight for c, nil if the fleet is not to be
-// asked about it. Whose credentials the policy compares has answers that are for
+// newFleetLookup returns the fleetLookup of a flight for c, nil if it does not
+// ask the fleet. Whose credentials the policy compares has answers that are for
 // nobody else.
 func (h *Handler) newFleetLookup(f *flight, c *call) *fleetLookup {
 	if h.fleet == nil || h.o.NoStore || c.q.NoStore || c.q.Credentials&h.keyed != 0 {
@@ -100,7 +100,7 @@ const (
 	stepDone              // f has its answer, or has ended
 )
 
-// expect sets what to ask for: something newer than what is known, unless that
+// expect sets what to request: a newer response than the known one, unless that
 // only has to be checked.
 func (l *fleetLookup) expect(known *responses.Stored) {
 	f := l.f

@@ -83,8 +83,8 @@ func (c *call) awaitHead(f *flight, w *joiner) bool {
 	}
 }
 
-// share returns c's cursor, or reports that it may not have the answer. Who
-// came after the head is judged here, by the same rule.
+// share returns c's cursor, or reports that it may not have the answer. A
+// request that came after the headers is judged here, by the same rule.
 func (c *call) share(f *flight, w *joiner) (r *stream.Reader, released bool) {
 	if w != nil {
 		return w.reader, w.released

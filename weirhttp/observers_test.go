@@ -45,7 +45,7 @@ func (l link) Waited(_ context.Context, w weirhttp.Wait)   { l.note(w.Call, "wai
 func (l link) Event(ctx context.Context, _ weirhttp.Event) { l.note(ctx, "event") }
 
 // C9: each Observer gets the contexts that it returned, ends come in reverse
-// order, and one that panics keeps none of the others from being told.
+// order, and one that panics keeps none of the others from being called.
 func TestC9_ObserversAreChained(t *testing.T) {
 	for _, act := range []func(){nil, func() { panic("a") }} {
 		var log []string

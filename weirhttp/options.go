@@ -69,12 +69,12 @@ type Options struct {
 	Relearn time.Duration
 
 	// Cooling is how long a failed call (no answer, or 500, 502, 503 or 504) is
-	// remembered for the stored response that it was to replace. Until then those
-	// who may be given that response stale get it without another call, and it is
-	// not refreshed; then one of them tries. It doubles with each failure in a row,
-	// up to MaxCooling, and a success ends it. A request that may get nothing stale
-	// makes a call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing
-	// is remembered. FleetOptions.Cooling is for the other instances of a fleet.
+	// remembered for the stored response that it was to replace. Until then requests
+	// that may get that response stale get it without another call, and it is not
+	// refreshed; then one of them tries. It doubles with each failure in a row, up to
+	// MaxCooling, and a success ends it. A request that may get nothing stale makes a
+	// call in any case. 0 means 1 s and 30 s, a negative Cooling that nothing is
+	// remembered. FleetOptions.Cooling is for the other instances of a fleet.
 	Cooling, MaxCooling time.Duration
 
 	// HeadTimeout bounds the time from the start of a call to its final head. As

@@ -17,7 +17,7 @@ type use struct {
 	rfc9111.Standing
 	fresh bool // as it is
 	swr   bool // while it is revalidated
-	due   bool // as it is, but the fleet has to be asked before
+	due   bool // as it is, but only after asking the fleet
 }
 
 // find returns what is stored for r, of which q was read, and how it may be

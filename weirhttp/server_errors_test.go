@@ -99,8 +99,8 @@ func TestH11_AServerErrorThatComesTooLate(t *testing.T) {
 	})
 }
 
-// What is given in place of an error is told apart from what is stale while it
-// is revalidated, and those of overload are among it.
+// Stale responses instead of errors are counted apart from those that are stale
+// while revalidated, and include those of an overload.
 func TestH11_StaleOnErrorIsCounted(t *testing.T) {
 	down := func(status int) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }

@@ -32,7 +32,7 @@ type ClientLimits struct {
 	// none.
 	ReadAheadMemory int64
 
-	// MinRate is what a client has to move of a body, in bytes a second on average,
+	// MinRate is what a client has to move of a body, in bytes per second on average,
 	// while weir waits for it and for nothing else. Event streams, upgrades and gRPC
 	// have no minimum, nor have responses from the store. 0 means 512, negative
 	// means none.
@@ -43,10 +43,10 @@ type ClientLimits struct {
 
 	// BlockedShare is the share of Options.Limiter's permits that may be held by
 	// calls that wait for their client. Beyond it, while others are queued for a
-	// permit, the slowest clients are cut, down to it; none that moves 128 KiB a
-	// second or more. One permit may always be blocked. 0 means 0.5, negative
-	// means no bound, as 1 does. It holds for each part of a limit.All that is a
-	// Concurrency or an Adaptive, and for each Handler by itself; a
+	// permit, the slowest clients are cut, down to it; none that moves 128 KiB
+	// per second or more. One permit may always be blocked. 0 means 0.5,
+	// negative means no bound, as 1 does. It holds for each part of a limit.All
+	// that is a Concurrency or an Adaptive, and for each Handler by itself; a
 	// [SharedLimiter] has one for all its Handlers.
 	BlockedShare float64
 }

@@ -161,7 +161,7 @@ func (c *fleetClient) stats() *FleetStats {
 	return out
 }
 
-// counters are what Stats are made of.
+// counters are the source of Stats.
 type counters struct {
 	requests, hits, stale, shed, joined, validated         atomic.Uint64
 	calls, refreshes, failed, broken, abandoned            atomic.Uint64

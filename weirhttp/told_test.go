@@ -17,7 +17,7 @@ import (
 )
 
 // A tracer is an Observer as one for traces is: it numbers calls, tells the
-// next handler the number in a field, and remembers what it was told.
+// next handler the number in a field, and remembers the calls it received.
 type tracer struct {
 	mu     sync.Mutex
 	starts []weirhttp.CallInfo
@@ -66,14 +66,14 @@ func (tr *tracer) Waited(_ context.Context, w weirhttp.Wait) {
 	tr.waits = append(tr.waits, w)
 }
 
-// told returns what it was told so far.
+// told returns the calls received so far.
 func (tr *tracer) told() (starts []weirhttp.CallInfo, ends []ended, waits []weirhttp.Wait) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.starts, tr.ends, tr.waits
 }
 
-// wantPairs checks that n calls were told of, each with one end.
+// wantPairs checks that n calls were reported, each with one end.
 func (tr *tracer) wantPairs(t *testing.T, n uint64) []ended {
 	t.Helper()
 	starts, ends, _ := tr.told()

@@ -75,7 +75,7 @@ func (c *call) unreturned(err error) {
 	}
 }
 
-// errUnasked is a status that is no final response to what was asked: a 101 to a
+// errUnasked is a status that is no final response to the request: a 101 to a
 // request without Upgrade, or another 1xx where the final response belongs.
 type errUnasked int
 

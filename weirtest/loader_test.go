@@ -465,7 +465,7 @@ func TestLoadManyLeavesOutWhatIsNotFound(t *testing.T) {
 	}
 }
 
-// Each key that fails has an error of its own, so that none is taken for
+// Each key that fails has an error of its own, so that none is treated as
 // another's.
 func TestLoadManyNamesTheKeysThatFailed(t *testing.T) {
 	var l weirtest.Loader[string, int]
@@ -480,7 +480,7 @@ func TestLoadManyNamesTheKeysThatFailed(t *testing.T) {
 	}
 }
 
-// LoadEntries hands on whole entries, and keeps what it was told about each key.
+// LoadEntries hands on whole entries, and keeps what it received for each key.
 func TestLoadEntries(t *testing.T) {
 	var l weirtest.Loader[string, int]
 	l.On("a").ReturnEntry(weir.Entry[int]{Value: 1, Version: "v1", Tags: []string{"t"}})

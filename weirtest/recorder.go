@@ -23,7 +23,7 @@ type Recorder struct {
 
 var _ weir.Observer = (*Recorder)(nil)
 
-// A Load is what a Recorder has been told about one load.
+// A Load is what a Recorder has received about one load.
 type Load struct {
 	weir.LoadInfo
 	Ended bool         // End is there

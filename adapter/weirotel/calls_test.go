@@ -228,7 +228,7 @@ func TestC9_EventsOfRequests(t *testing.T) {
 	}
 }
 
-// A Transport is told of like a Handler.
+// A Transport is observed like a Handler.
 func TestC9_CallsOfATransport(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	var sent string

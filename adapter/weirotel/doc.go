@@ -52,15 +52,15 @@ The two of servers are those of a Middleware. server.address and server.port are
 left out of http.client.request.duration, against the conventions: behind a
 handler they are what clients have sent, and so without bound.
 
-Read from Stats when metrics are collected, of what AddGuard, AddRoute and AddGateway
-were told, by weir.guard or weir.route: weir.avoided by weir.kind, weir.refused by
-weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes, weir.abandoned,
-weir.stale_on_error, weir.running; of Guards weir.not_found, weir.timeouts,
-weir.panics, weir.superseded, weir.skipped, weir.evictions, weir.entries, weir.flights,
-weir.refreshing, weir.stuck and weir.calls; of routes weir.requests, weir.missed,
-weir.unanswered, weir.left, weir.left_midway, weir.lagged, weir.waiting,
-weir.streams, weir.slow_clients_cut by weir.reason, and weir.read_ahead by weir.kind. What is of
-the kind fleet is among hit and stale too.
+Read from Stats when metrics are collected, for what was added with AddGuard,
+AddRoute and AddGateway, by weir.guard or weir.route: weir.avoided by weir.kind,
+weir.refused by weir.reason, weir.failures by weir.kind, weir.loads, weir.refreshes,
+weir.abandoned, weir.stale_on_error, weir.running; of Guards weir.not_found,
+weir.timeouts, weir.panics, weir.superseded, weir.skipped, weir.evictions,
+weir.entries, weir.flights, weir.refreshing, weir.stuck and weir.calls; of routes
+weir.requests, weir.missed, weir.unanswered, weir.left, weir.left_midway,
+weir.lagged, weir.waiting, weir.streams, weir.slow_clients_cut by weir.reason, and
+weir.read_ahead by weir.kind. What is of the kind fleet is among hit and stale too.
 
 Of limiters, by weir.limit, which is the upstream, the limiter's own name or the
 Guard's: weir.limit.permits, in_use, queued, overloaded, latency, baseline, admitted,

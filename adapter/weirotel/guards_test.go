@@ -249,7 +249,7 @@ func TestC9_PanicsAreEvents(t *testing.T) {
 	}
 }
 
-// Who was refused has a span of its wait, since there is no load.
+// A rejected caller has a span of its wait, since there is no load.
 func TestC9_RefusalsAreEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, weirotel.Options{})

@@ -146,7 +146,7 @@ func TestC8_MetricsOfRequests(t *testing.T) {
 	h := r.Middleware("")(g)
 	h.ServeHTTP(outer, httptest.NewRequest(http.MethodGet, "http://shop.example/shop", nil))
 	if outer.route != "shop" || outer.outcome != weirhttp.OutcomeMiss {
-		t.Errorf("what stands before was told %q, %v; want shop, a miss", outer.route, outer.outcome)
+		t.Errorf("the previous handler got %q, %v; want shop, a miss", outer.route, outer.outcome)
 	}
 	for range 2 {
 		ask(t.Context(), h, "http://shop.example/shop")
@@ -183,7 +183,7 @@ type noting struct {
 
 func (w *noting) SetReceipt(r weirhttp.Receipt) { w.route, w.outcome = r.Route, r.Outcome }
 
-// A handler that panics, or writes nothing, or fails, is told of.
+// A handler that panics, or writes nothing, or fails, is recorded.
 func TestC8_RequestsThatFail(t *testing.T) {
 	const base = "http.request.method=GET http.response.status_code=%d http.route=shop network.protocol.version=1.1 url.scheme=http 1"
 	tests := []struct {
@@ -388,7 +388,7 @@ func TestC8_MetricsAlone(t *testing.T) {
 	})
 }
 
-// What is told of limits, servers, a cache and a gateway is what the Stats say.
+// The metrics of limits, servers, a cache and a gateway equal the Stats.
 func TestC8_MetricsOfAGatewaysParts(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	origin := httptest.NewServer(http.HandlerFunc(cached))
@@ -456,8 +456,8 @@ func (tripped) Abilities() fleet.Abilities {
 	return fleet.Abilities{State: func() fleet.BreakerState { return fleet.BreakerState{Open: true} }}
 }
 
-// Each limiter is told once, under a name of its own; each Guard in a fleet tells of
-// that.
+// Each limiter is reported once, under its own name; each Guard in a fleet
+// tells of that.
 func TestC8_MetricsOfLimitersAndFleetsOfGuards(t *testing.T) {
 	r := open(t, weirotel.Options{})
 	shared, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 7})

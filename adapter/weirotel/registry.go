@@ -164,7 +164,7 @@ func (s *registry) read(_ context.Context, o metric.Observer) error {
 		all := g.Stats()
 		w.Gateway(all)
 		for name, st := range all.Routes {
-			if _, ok := routes[name]; !ok { // else it would be told twice
+			if _, ok := routes[name]; !ok { // else it would be reported twice
 				s.route(o, routeKey.String(name), st)
 			}
 		}

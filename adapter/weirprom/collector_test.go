@@ -23,7 +23,7 @@ import (
 	"github.com/weir-go/weir/weirtest"
 )
 
-// Each count of a Guard's Stats is told under its name, with its kind.
+// Each count of a Guard's Stats is reported under its name, with its kind.
 func TestC8_GuardMetricsEqualItsStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -165,7 +165,7 @@ weir_guard_load_duration_seconds_count{guard="prices"} 9
 	}
 }
 
-// A Guard's own histograms are those that are told.
+// A Guard's own histograms are the reported ones.
 func TestC8_LoadAndWaitTimesOfAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t, func(context.Context, string) (string, error) {
@@ -189,7 +189,7 @@ func TestC8_LoadAndWaitTimesOfAGuard(t *testing.T) {
 	})
 }
 
-// Two of one name would be told as one, and a registry would refuse it all.
+// Two of one name would be one metric, and a registry would refuse all.
 func TestC8_NamesAreTakenOnce(t *testing.T) {
 	a, b := guard(t, same, weir.Options{Name: "prices"}), guard(t, same, weir.Options{Name: "prices"})
 	if _, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{a, b}}); !errors.Is(err, weirprom.ErrTaken) || !strings.Contains(err.Error(), `"prices"`) {
@@ -246,7 +246,7 @@ func TestC8_RegisteredTwice(t *testing.T) {
 	}
 }
 
-// A name that no label could have is made one, and a closed Guard is told.
+// A name that no label could have is converted, and a closed Guard is reported.
 func TestC8_NothingPanics(t *testing.T) {
 	g := guard(t, same, weir.Options{Name: "pri\xffces", TTL: time.Minute})
 	g.Get(t.Context(), "tea")

@@ -1,5 +1,5 @@
 /*
-Package weirprom tells Prometheus how Guards, HTTP handlers and gateways stand.
+Package weirprom exports metrics of Guards, HTTP handlers and gateways to Prometheus.
 
 	c, err := weirprom.New(weirprom.Options{Guards: []weir.Inspector{prices, users}})
 	...
@@ -10,7 +10,7 @@ A [Collector] reads what is there on a scrape, and does nothing in between: a hi
 costs what it costs without one. Guards that are made later are added to the
 same Collector, see [Collector.AddGuard].
 
-# What is told
+# Metrics
 
 [Metrics] has the names with their types, labels and meanings. All begin with
 weir_, times are in seconds and sizes in bytes. Of Guards there are weir_guard_…,
@@ -26,10 +26,10 @@ Labels are names from the program and its configuration, and constants, so there
 are as many series as these allow. A key, or anything else that clients send, is
 never among them.
 
-A limiter that several Guards share is told once, and of a limit.All each part. One
-that is called as another is, or as an upstream, is told as GUARD:NAME; a Route that
-is called as one of the gateway as handler:NAME. Of limiters from elsewhere only
-those are told that have the Stats method of one in package limit.
+A limiter that several Guards share is reported once, and each part of a limit.All.
+A limiter with the name of another, or of an upstream, is reported as GUARD:NAME; a
+Route with the name of one of the gateway as handler:NAME. Other limiters are
+reported only if they have the Stats method of one in package limit.
 
 # Durations
 

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/adapter/weirprom"
 )
 
-// A Guard, and what Prometheus is told of it.
+// A Guard, and its metrics in Prometheus.
 func Example() {
 	ctx := context.Background()
 	prices := weir.Must(weir.New(func(_ context.Context, item string) (int, error) {

@@ -97,7 +97,7 @@ func declare(kind string, value prometheus.ValueType, name, help string, labels 
 // A sink is where a scrape's metrics go.
 type sink chan<- prometheus.Metric
 
-// number is any that Stats are made of.
+// number is any type of a number in Stats.
 type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }

@@ -169,7 +169,7 @@ func shop(t *testing.T, tier fleet.Tier, url string) *gateway.Gateway {
 	})
 }
 
-// What is described is what the contract says, and all of it is told.
+// The descriptions are those of the contract, and all of it is reported.
 func TestC8_EveryNameOfTheContractIsTold(t *testing.T) {
 	want := promises()
 	for _, m := range weirprom.Metrics() {
@@ -285,8 +285,8 @@ func TestC8_RoutesComeAndGo(t *testing.T) {
 	gather(t, c) // nothing panics
 }
 
-// Where two are called alike, one is told under another name, rather than that
-// nothing is told at all.
+// Of two with the same name, one is reported under another, instead of an error
+// for all.
 func TestC8_NamesThatMeet(t *testing.T) {
 	named := func(name string) limit.Limiter {
 		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Name: name, Limit: 3})
@@ -365,7 +365,7 @@ type uncomparable struct{ list []int }
 
 func (uncomparable) Acquire(context.Context) (limit.Permit, error) { return limit.Permit{}, nil }
 
-// Nothing is told of a cache unless there is one, and of one only.
+// A cache is reported only if there is exactly one.
 func TestC8_TheCacheOfHandlers(t *testing.T) {
 	cache, err := weirhttp.NewCache(weirhttp.MinCacheBytes)
 	if err != nil {
@@ -392,7 +392,7 @@ func TestC8_TheCacheOfHandlers(t *testing.T) {
 	}
 }
 
-// The counts of a refusal are told by their reason.
+// Rejections are counted by reason.
 func TestC8_RefusalsByReason(t *testing.T) {
 	l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: -1})
 	if err != nil {
@@ -418,7 +418,7 @@ func TestC8_RefusalsByReason(t *testing.T) {
 	}
 }
 
-// The calls of a route that failed are told by how, and what stood in for them.
+// Failed calls of a route are counted by kind, and by what replaced them.
 func TestC8_FailuresOfARouteByKind(t *testing.T) {
 	failing := false
 	h, err := weirhttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

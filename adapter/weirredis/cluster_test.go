@@ -48,7 +48,7 @@ func slotOf(s *redistest.Server, name string) string {
 	return strconv.FormatInt(s.Int("CLUSTER", "KEYSLOT", "{ns/"+strings.ReplaceAll(name, " ", "%20")+"}"), 10)
 }
 
-// All masters are tracked, once, and no replica; a failover is told of, and
+// All masters are tracked, once, and no replica; a failover is reported, and
 // pushes come from the new master.
 func TestClusterFailover(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, 1, time.Second)
@@ -93,7 +93,7 @@ func TestClusterFailover(t *testing.T) {
 	c.Masters[0].Restart()
 	c.AwaitOK()
 	everythingOnce(t, b, "after")
-	// It may have been taken for a master until it knew that it is none.
+	// It may have been treated as a master until it knew that it is none.
 	<-time.After(time.Second) // the masters are looked up five times, if the machine is not busy
 	eventually(t, "the old master, a replica now, to be tracked by nobody", func() bool { return len(trackers(c.Masters[0])) == 0 })
 	eventually(t, "the new master to be tracked by each Tier", func() bool { return len(trackers(c.Replicas[0])) == 2 })

@@ -60,7 +60,7 @@ func Example() {
 	log.Println(http.ListenAndServe("127.0.0.1:8080", nil))
 }
 
-// The source takes 500 calls a second, of all instances together.
+// The source takes 500 calls per second, of all instances together.
 func ExampleTier_limit() {
 	tier, err := weirredis.New(context.Background(), weirredis.Options{Addresses: []string{"127.0.0.1:6379"}})
 	if err != nil {

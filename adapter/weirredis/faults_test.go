@@ -36,7 +36,7 @@ type dumped struct {
 	server *redistest.Server
 	key    string
 	data   string
-	left   int64 // milliseconds; 0: for ever
+	left   int64 // milliseconds; 0: forever
 }
 
 // restore takes servers back to how they were before lost, as from a snapshot: all

@@ -106,7 +106,7 @@ func TestFleetOnRedis(t *testing.T) { runSingle(t, "one", redistest.Redis(t)) }
 func TestFleetOnValkey(t *testing.T) {
 	path := redistest.Valkey()
 	if path == "" {
-		t.Skip("there is no valkey-server, which is not to be had everywhere")
+		t.Skip("there is no valkey-server, which is not available everywhere")
 	}
 	runSingle(t, "valkey", path)
 }

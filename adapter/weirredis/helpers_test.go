@@ -29,7 +29,7 @@ func open(t testing.TB, s *redistest.Server, change ...func(*weirredis.Options))
 	return tier
 }
 
-// A recorder is a Watcher that keeps what it is told, as text.
+// A recorder is a Watcher that keeps its calls, as text.
 type recorder struct{ told chan string }
 
 var _ fleet.Watcher = (*recorder)(nil)
@@ -49,7 +49,7 @@ func (r *recorder) Reset()                         { r.told <- "reset" }
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
-// await returns when r is told want; other things before it are not looked at.
+// await returns when r gets want; other things before it are not looked at.
 func (r *recorder) await(t testing.TB, want string) {
 	t.Helper()
 	timer := time.NewTimer(patience)
@@ -63,21 +63,21 @@ func (r *recorder) await(t testing.TB, want string) {
 			}
 			seen = append(seen, got)
 		case <-timer.C:
-			t.Fatalf("was told %q; want %q", seen, want)
+			t.Fatalf("got %q; want %q", seen, want)
 		}
 	}
 }
 
-// next fails unless what r is told next is want.
+// next fails unless r's next call is want.
 func (r *recorder) next(t testing.TB, want string) {
 	t.Helper()
 	select {
 	case got := <-r.told:
 		if got != want {
-			t.Fatalf("was told %q; want %q", got, want)
+			t.Fatalf("got %q; want %q", got, want)
 		}
 	case <-time.After(patience):
-		t.Fatalf("was told nothing; want %q", want)
+		t.Fatalf("got nothing; want %q", want)
 	}
 }
 

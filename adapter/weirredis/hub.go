@@ -23,7 +23,7 @@ type hub struct {
 	//	A: a feed breaks: lost
 	//	B: the feed is back: not lost
 	//	B: tells Reset
-	//	A: tells Lost, and nothing would be told ever after
+	//	A: tells Lost, and nothing would be reported ever after
 	//
 	// It is taken before mu.
 	telling sync.Mutex

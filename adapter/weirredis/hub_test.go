@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// notes is a Watcher that keeps what it is told.
+// notes is a Watcher that keeps its calls.
 type notes struct {
 	mu   sync.Mutex
 	told []string
@@ -59,8 +59,8 @@ func testHub(addresses ...string) (*hub, []*feed) {
 	return h, feeds
 }
 
-// Lost is told once, when the first feed breaks, and Reset when the last is up;
-// and for each that is up again while none is missing.
+// Lost is called once, when the first feed breaks, and Reset when the last is
+// up; and for each that is up again while none is missing.
 func TestHubTellsLostAndReset(t *testing.T) {
 	h, f := testHub("a", "b")
 	n := &notes{t: t}
@@ -127,7 +127,7 @@ func TestHubStops(t *testing.T) {
 	}
 }
 
-// What is not a push of ours, or of nobody's namespace, is told to nobody.
+// A push that is not weir's, or of an unknown namespace, reaches no Watcher.
 func TestHubIgnoresOthers(t *testing.T) {
 	h, f := testHub("a")
 	h.up(f[0])
@@ -148,7 +148,7 @@ func TestHubIgnoresOthers(t *testing.T) {
 
 var _ fleet.Watcher = (*notes)(nil)
 
-// A push that is being told when stop is called does not get there afterwards.
+// A push in delivery when stop is called is not delivered afterwards.
 func TestHubStopsWhileTelling(t *testing.T) {
 	h, _ := testHub("a")
 	first, second := &blocking{entered: make(chan struct{}), leave: make(chan struct{})}, &notes{t: t}

@@ -10,8 +10,8 @@ import (
 
 var oddNames = []string{"", "a", "/", "|", "|a", "a/b", "{", "}", "{}", "}:", "%", "%2", "%25", "%2F", "a b", "\x00", "\xff", "ü", ":c:1", "{|ns}", "\"\\", strings.Repeat("}", 100)}
 
-// FuzzPush: what a script names is what is told, whatever the names are, and the
-// place in braces is one that a Cluster finds.
+// FuzzPush: the pushed names are those that a script writes, whatever they are,
+// and the place in braces is one that a Cluster finds.
 func FuzzPush(f *testing.F) {
 	for i, a := range oddNames {
 		f.Add(a, oddNames[(i+7)%len(oddNames)], uint64(i))

@@ -16,7 +16,7 @@ func TestAnswersLost(t *testing.T) {
 	p := newProxy(t, s.Addr)
 	tier := open(t, s, func(o *weirredis.Options) {
 		o.Addresses = []string{p.addr()}
-		o.PingInterval = time.Minute // of the tracking connection: nothing is asked on it
+		o.PingInterval = time.Minute // of the tracking connection: no command is sent on it
 		o.Breaker.Failures = 1 << 20
 	})
 	rate := fleet.Rate{Permits: 1, Per: time.Hour, Burst: 100}

@@ -73,7 +73,7 @@ type Options struct {
 	Breaker fleet.BreakerOptions
 }
 
-// Sentinel says which master the Sentinels are to be asked for.
+// Sentinel names the master that the Sentinels watch.
 type Sentinel struct {
 	MasterSet          string // its name, required
 	Username, Password string // for the Sentinels themselves

@@ -28,8 +28,8 @@ func trackers(s *redistest.Server) (ids []string) {
 
 var trackerLine = regexp.MustCompile(`^id=(\d+) .* name=weir .* flags=(\w+) `)
 
-// Everything that happens to a key is told to all, who has done it too, and
-// nothing else.
+// Every change of a key is pushed to all instances, the writer included, and
+// nothing else is.
 func TestPushes(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	a, b := open(t, s), open(t, s)
@@ -74,7 +74,7 @@ func TestPushes(t *testing.T) {
 	for _, r := range silent {
 		select {
 		case got := <-r.told:
-			t.Errorf("another's Watcher was told %q; want nothing", got)
+			t.Errorf("another's Watcher got %q; want nothing", got)
 		default:
 		}
 	}
@@ -125,7 +125,7 @@ func (changed) Lost()                          {}
 func (changed) Recovered()                     {}
 func (changed) Reset()                         {}
 
-// The tracking connection comes back by itself, is told of, and tells again.
+// The tracking connection is restored, reported, and works again.
 func TestClientKill(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tier := open(t, s, func(o *weirredis.Options) { o.PingInterval = time.Minute })
@@ -198,7 +198,7 @@ func TestHang(t *testing.T) {
 	// Where nothing else runs that is the deadline, and a little. One after another
 	// they would wait for half an hour.
 	if d := time.Duration(longest.Load()); failed.Load() != callers || d > patience {
-		t.Errorf("%d of %d were told that the tier is unavailable, the last after %v; want all, within %v", failed.Load(), callers, d, deadline)
+		t.Errorf("%d of %d got ErrUnavailable, the last after %v; want all, within %v", failed.Load(), callers, d, deadline)
 	}
 	told.await(t, "lost")
 	s.Resume()

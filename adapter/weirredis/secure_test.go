@@ -118,7 +118,7 @@ func everything(t *testing.T, tier *weirredis.Tier) {
 	}
 }
 
-// Credentials are asked for each connection, so they can change.
+// Credentials are fetched for each connection, so they can change.
 func TestCredentialsRotate(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	s.Do("ACL", "SETUSER", "weir", "on", ">first", "~*", "+@all")

@@ -41,7 +41,8 @@ func TestTake(t *testing.T) {
 		t.Errorf("Take with a burst of 20 after 10 = %d; want 10", got.Permits)
 	}
 	// What leaks is by the clock: a permit each millisecond, and one at least for who
-	// comes again when told to. How many are asked for in a time is up to the machine.
+	// comes again when told to. How many are requested in a time depends on the
+	// machine.
 	quick := fleet.Rate{Permits: 1000, Per: time.Second, Burst: 5}
 	begun, sum, told := time.Now(), 0, false
 	for time.Since(begun) < 300*time.Millisecond {
@@ -59,8 +60,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Never more than rate and burst allow, whoever takes how many at a time, at
-// rates whose permits are no whole number of microseconds, and at large ones.
+// Never more than rate and burst allow, however callers take them, at rates
+// whose permits are no whole number of microseconds, and at large ones.
 func TestTakeNeverTooMuch(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis(t))
 	tiers := []fleet.Meter{open(t, s), open(t, s), open(t, s)}

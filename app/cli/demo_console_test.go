@@ -82,8 +82,8 @@ func fetch(t *testing.T, url string) []byte {
 	return body
 }
 
-// Whoever keeps the demo sees its levels, the last of which goes on, until a
-// signal ends all in good order.
+// With --keep the demo shows its levels, the last of which goes on, until a
+// signal ends it in order.
 func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 	for _, tt := range []struct {
 		signal os.Signal
@@ -102,7 +102,7 @@ func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 			select {
 			case <-kept:
 			case got := <-code:
-				t.Fatalf("ended with exit code %d before it was asked to; stderr: %s", got, s.stderr.String())
+				t.Fatalf("ended with exit code %d before the signal; stderr: %s", got, s.stderr.String())
 			}
 			watch(t, s)
 			s.signals <- tt.signal

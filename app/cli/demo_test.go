@@ -44,7 +44,7 @@ func checkJSON(t *testing.T, s *session, source string) {
 		t.Errorf("stdout holds more than one object:\n%s", s.stdout.String())
 	}
 	if r.Source != source || r.Clients != 4 || r.Keys != 3 || r.LevelS != 0.5 || r.Machine.CPUs == 0 || r.CallMS <= 0 {
-		t.Errorf("the report says %+v; want what was asked for, and the machine", r)
+		t.Errorf("the report says %+v; want the requested values, and the machine", r)
 	}
 	if (r.Rows == 60_000) != (source == "postgres") {
 		t.Errorf("rows = %d with source %q", r.Rows, source)

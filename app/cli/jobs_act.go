@@ -42,7 +42,7 @@ Examples:
 
 // Help is the longer part of weir jobs cancel --help.
 func (jobsCancelCmd) Help() string {
-	return `Once it is done, no attempt starts, and no result is kept. An attempt that runs is told, and ends as soon as its handler heeds that.
+	return `After the command returns, no attempt starts, and no result is stored. A running attempt is canceled through its context, and ends when its handler returns.
 
 Examples:
 
@@ -143,7 +143,7 @@ func (c *jobsActFlags) tell(r jobsRun, outcomes []jobsctl.Outcome, people func(i
 }
 
 // eachOutcome writes a line for each job to which it was done; the others are
-// told as errors.
+// reported as errors.
 func eachOutcome(w io.Writer, outcomes []jobsctl.Outcome) {
 	for _, o := range outcomes {
 		if o.Did != "" {

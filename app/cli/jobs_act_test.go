@@ -95,7 +95,7 @@ func TestJobsAllInAState(t *testing.T) {
 		m.submit(t, m.mail, "failed", jobs.SubmitOptions{}, jobs.StateFailed)
 		way := m.ways[name]
 
-		// Nobody is there to be asked.
+		// There is no terminal to confirm on.
 		s := weirJobs(t, way, command.ExitFailed, "drop", "--all", "--state", "dead", "--queue", "mail")
 		if want := "weir: drop 4 dead jobs of queue \"mail\"? Say it with --yes; nothing was done\n"; s.stderr.String() != want || m.state(t, "dead-1") != "dead" {
 			t.Errorf("%s: without --yes: %q, and a job is %s; want %q, dead", name, s.stderr.String(), m.state(t, "dead-1"), want)
@@ -292,8 +292,8 @@ func TestJobsErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// Who looks changes nothing: the bound of a namespace stays, and one that is
-// not there is not made.
+// Looking changes nothing: the bound of a namespace stays, and one that is not
+// there is not made.
 func TestJobsLooksWithoutATrace(t *testing.T) {
 	t.Parallel()
 	m := newMill(t)

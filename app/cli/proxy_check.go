@@ -28,11 +28,11 @@ type proxyCheckCmd struct {
 
 // Help is the longer part of weir proxy check --help.
 func (proxyCheckCmd) Help() string {
-	return `Reads a configuration as weir proxy would, with the same flags and variables, and tells everything that is wrong with it at once, or what it would do. Nothing is started, and no port is opened.
+	return `Reads a configuration as weir proxy would, with the same flags and variables, and prints all of its errors at once, or a summary. Nothing is started, and no port is opened.
 
-With --connect each server of each upstream is asked once, as weir proxy would ask it: for the path of its health checks, or OPTIONS *, which does nothing, where it has none. A table says what came of it.
+With --connect each server of each upstream gets one request, as from weir proxy: the path of its health checks or, without one, OPTIONS *, which has no effect. A table shows the results.
 
-Exit code: 0 the configuration is good, and the servers are; 1 a server cannot be used; 2 the configuration is not good.`
+Exit code: 0 the configuration is valid, and the servers can be used; 1 a server cannot be used; 2 the configuration is invalid.`
 }
 
 // A checked is the result of weir proxy check as JSON.

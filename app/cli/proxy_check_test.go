@@ -106,7 +106,7 @@ routes: [{name: all, upstream: shop}]
 	}
 	// Go's server answers OPTIONS * itself.
 	if fmt.Sprint(asked) != "[GET /health]" {
-		t.Errorf("the service was asked %q; want its health path, once", asked)
+		t.Errorf("the service received %q; want its health path, once", asked)
 	}
 
 	s = newSession()
@@ -120,8 +120,8 @@ routes: [{name: all, upstream: shop}]
 	}
 }
 
-// Without --connect nobody is asked; with it, and servers that are well, all is
-// well.
+// Without --connect no server is called; with it, and servers that are well,
+// all is well.
 func TestH16_CheckConnectOfWhatIsWell(t *testing.T) {
 	var calls int
 	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
@@ -133,7 +133,7 @@ func TestH16_CheckConnectOfWhatIsWell(t *testing.T) {
 			t.Errorf("%q: exit code %d, stderr %q; want 0 and nothing", args, code, s.stderr.String())
 		}
 		if calls != want {
-			t.Errorf("%q: the server was asked %d times; want %d", args, calls, want)
+			t.Errorf("%q: the server received %d requests; want %d", args, calls, want)
 		}
 	}
 }

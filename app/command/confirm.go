@@ -19,7 +19,7 @@ const maxAnswer = 1024
 var ErrDeclined = errors.New("nothing was done")
 
 // Confirm asks a question on the terminal, and returns nil for yes. Without a
-// terminal nobody can be asked, and otherwise is what to do about that.
+// terminal it returns an error, with otherwise as what to do instead.
 func (r *Run) Confirm(question, otherwise string) error {
 	if r.Stdin == nil || !terminal.Reads(r.Stdin) {
 		return fmt.Errorf("%s %s; %w", question, otherwise, ErrDeclined)

@@ -134,7 +134,7 @@ func TestRunCountsFailures(t *testing.T) {
 	}
 	for _, l := range res.Levels {
 		if l.Failures != l.Requests || l.Requests == 0 || l.PerSecond != 0 {
-			t.Errorf("%s: %d of %d requests failed, %v a second; want all, 0", l.Name, l.Failures, l.Requests, l.PerSecond)
+			t.Errorf("%s: %d of %d requests failed, %v per second; want all, 0", l.Name, l.Failures, l.Requests, l.PerSecond)
 		}
 		if !strings.Contains(l.FirstFailure, "502") || !strings.Contains(l.FirstFailure, "the source is down") {
 			t.Errorf("%s: first failure %q; want a 502 that says why", l.Name, l.FirstFailure)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The gentle load: a few clients that together send humRate requests a second
+// The gentle load: a few clients that together send humRate requests per second
 // in the mean, by humSwing more and less in turn, so that there is something to
 // see.
 const (
@@ -48,7 +48,7 @@ func (c *clients) hum(ctx context.Context, number, few int, start time.Time) {
 	}
 }
 
-// humAt is how many requests a second the gentle load has after a while.
+// humAt is how many requests per second the gentle load has after a while.
 func humAt(past time.Duration) float64 {
 	return humRate * (1 + humSwing*math.Sin(2*math.Pi*past.Seconds()/humPeriod.Seconds()))
 }

@@ -48,7 +48,7 @@ func Millis(v float64) string {
 	}
 }
 
-// Rate writes a number a second: whole from 10 on.
+// Rate writes a number per second: whole from 10 on.
 func Rate(v float64) string {
 	if v < 9.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64)

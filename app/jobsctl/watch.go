@@ -16,7 +16,7 @@ const (
 )
 
 // Watch follows a job until it is over, and returns how it stands then. see is
-// told now and after each change, and of errors that are waited out.
+// called now and after each change, and with errors that are waited out.
 func Watch(ctx context.Context, s Source, j jobs.Status, see func(jobs.Status, error)) (jobs.Status, error) {
 	see(j, nil)
 	tick := time.NewTicker(watchEvery)

@@ -96,8 +96,8 @@ func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config
 	return out
 }
 
-// adminHosts are the names that the listener may be asked by: those that are
-// configured, and the one it listens on.
+// adminHosts are the names that requests to the listener may use: those that
+// are configured, and the one it listens on.
 func adminHosts(a config.Admin) []string {
 	hosts := append([]string(nil), a.AllowedHosts...)
 	if host, _, err := net.SplitHostPort(a.Address); err == nil && host != "" && net.ParseIP(host) == nil {

@@ -227,8 +227,8 @@ func TestC2_LoginCookieEvents(t *testing.T) {
 	if tick := s.next("tick"); tick == "" {
 		t.Error("there is no tick")
 	}
-	// Who has logged in still is after a reload, and after another that changes the
-	// operators' listener.
+	// A session survives a reload, and another one that changes the admin
+	// listener.
 	for i, more := range []string{"", ", allowed_hosts: [weir.example]", ", show_keys: true"} {
 		config(t, file, origin, admin(more))
 		p.signal(syscall.SIGHUP)

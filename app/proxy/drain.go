@@ -47,7 +47,7 @@ func (p *proxy) drain() error {
 	// New ones are still served.
 	time.Sleep(s.DrainDelay)
 
-	// Who waits for a job is answered, and no job is begun any more.
+	// Clients that wait for a job get a response, and no more jobs start.
 	p.jobs.drain()
 
 	// The sockets are closed, and requests that have begun may finish. Requests

@@ -389,7 +389,7 @@ func (j *jobService) jobsStore() *jobs.Store {
 	return j.backend.Load().store
 }
 
-// jobsLog logs what clients cannot see, a few lines a second.
+// jobsLog logs what clients cannot see, at most a few lines per second.
 type jobsLog struct {
 	jobs.NopObserver
 	j *jobService

@@ -352,9 +352,8 @@ func TestH23_TheDrainAnswersThoseWhoWait(t *testing.T) {
 	}
 }
 
-// Of a body that says that it is too large nothing is asked for and nothing
-// awaited, and of one that turns out to be the rest is not read; with jobs or
-// without.
+// A body that is announced as too large is neither requested nor awaited, and
+// the rest of one that turns out to be is not read; with jobs or without.
 func TestH23_HugeBodiesAreRefused(t *testing.T) {
 	s := newShop(t)
 	for _, async := range []string{", async: {max_body: 1KiB}", ", max_body: 1KiB"} {

@@ -19,7 +19,7 @@ type presence struct {
 	done chan struct{}
 }
 
-// announce begins. That the fleet is out of reach is told by its watcher.
+// announce begins. The fleet's watcher reports that it is out of reach.
 func announce(r fleet.Roster, tell func() fleet.Instance) *presence {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &presence{stop: cancel, done: make(chan struct{})}
@@ -42,7 +42,7 @@ func (a *presence) withdraw(ctx context.Context) {
 	}
 }
 
-// instance is what the fleet is told of the program.
+// instance is what the program announces to the fleet.
 func (p *proxy) instance() fleet.Instance {
 	host, err := os.Hostname()
 	if err != nil {

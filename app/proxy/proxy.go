@@ -257,7 +257,7 @@ func (p *proxy) activate(s Settings, c change) {
 	}
 }
 
-// fail is told by listeners that they have failed, from any goroutine. One is
+// fail is called by listeners that have failed, from any goroutine. One is
 // enough to end.
 func (p *proxy) fail(err error) {
 	select {

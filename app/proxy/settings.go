@@ -18,8 +18,8 @@ import (
 // Settings are a configuration that has been read and checked.
 type Settings struct {
 	Gateway gateway.Config
-	// Fleet is where Gateway.Fleet is shared, nil for none. Its Tier is made of
-	// this.
+	// Fleet is where Gateway.Fleet is shared, nil for none. Its Tier is built
+	// from this.
 	Fleet *weirredis.Options
 	// Jobs is where the jobs of routes are kept, nil for none.
 	Jobs *config.JobsAccess
@@ -36,9 +36,9 @@ type Settings struct {
 	// DrainTimeout is how long requests have to end after that.
 	DrainTimeout time.Duration
 	// Fixed are settings that need a restart, by name, as text: a reload that
-	// changes them is told so.
+	// changes them logs that.
 	Fixed map[string]string
-	// Source is what the settings were made of, nil where nobody knows: a reload
+	// Source is what the settings were read from, nil if unknown: a reload
 	// tells by it what has changed.
 	Source *config.Config
 	// Warnings are what is allowed, and yet looks wrong.

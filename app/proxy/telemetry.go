@@ -73,7 +73,7 @@ func (t *telemetry) watch(g Gateway, s *adminUI) error {
 	return nil
 }
 
-// with returns next with what is told of requests.
+// with returns next with the recorders of requests.
 func (t *telemetry) with(next http.Handler) http.Handler {
 	if t == nil {
 		return next

@@ -229,7 +229,7 @@ func TestTelemetryWithoutItsReceiver(t *testing.T) {
 }
 
 // Nobody outside decides what is sampled, unless the operator says so: a trace that a
-// client names is linked to, and not gone on with. How long requests take is told
+// client names is linked to, and not gone on with. How long requests take is recorded
 // either way.
 func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 	for _, tt := range []struct {
@@ -268,7 +268,7 @@ func TestC9_ClientsDoNotDecideWhatIsSampled(t *testing.T) {
 		}
 		r.mu.Lock()
 		if p := r.metrics["http.server.request.duration"].GetHistogram().GetDataPoints(); len(p) != 1 || p[0].Count != 1 {
-			t.Errorf("%s: the duration of requests is told by %v; want one", name, p)
+			t.Errorf("%s: the duration of requests is recorded by %v; want one", name, p)
 		}
 		if len(r.spans) != tt.spans {
 			t.Errorf("%s: %d spans have arrived; want %d", name, len(r.spans), tt.spans)

@@ -21,7 +21,7 @@ type Report struct {
 	Gateway   bool      `json:"gateway"`        // protected from outside, by a gateway before the service
 	Clients   int       `json:"clients"`        // each sends its next request after the last answer
 	Keys      int       `json:"keys"`           // different answers
-	Skew      float64   `json:"skew"`           // exponent of the Zipf law by which keys are asked for
+	Skew      float64   `json:"skew"`           // exponent of the Zipf law by which keys are requested
 	Rows      int       `json:"rows,omitempty"` // in the PostgreSQL table
 	LevelS    float64   `json:"level_s"`        // how long a level sends requests
 	TTLS      float64   `json:"ttl_s"`          // how long the levels with a cache keep an answer
@@ -52,12 +52,12 @@ func ThisMachine() Machine {
 }
 
 // A Level is what one level of protection has done. The times, and the
-// requests a second, are those of good answers only.
+// requests per second, are those of good answers only.
 type Level struct {
 	Name         string  `json:"name"`
 	Adds         string  `json:"adds"`                    // what it has over the level before it
 	Requests     int64   `json:"requests"`                // all that were sent
-	PerSecond    float64 `json:"requests_per_s"`          // good answers a second
+	PerSecond    float64 `json:"requests_per_s"`          // good answers per second
 	P50MS        float64 `json:"p50_ms"`                  // three significant digits
 	P99MS        float64 `json:"p99_ms"`                  // three significant digits
 	SlowestMS    float64 `json:"slowest_ms"`              // exact
@@ -65,7 +65,7 @@ type Level struct {
 	FirstFailure string  `json:"first_failure,omitempty"` // why the first of them failed
 	Calls        int64   `json:"source_calls"`            // calls at the source
 	MostAtOnce   int     `json:"source_most_at_once"`     // most of them that ran at the same time
-	Ratio        float64 `json:"ratio"`                   // requests a second, against the first level; 0 if that had none
+	Ratio        float64 `json:"ratio"`                   // requests per second, against the first level; 0 if that had none
 	ElapsedS     float64 `json:"elapsed_s"`               // until the last answer
 }
 

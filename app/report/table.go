@@ -64,7 +64,7 @@ var columns = []struct {
 }{
 	{"", "level", func(l *Level) string { return l.Name }},
 	{"", "requests", func(l *Level) string { return figures.Count(l.Requests) }},
-	{"requests", "a second", func(l *Level) string { return figures.Rate(l.PerSecond) }},
+	{"requests", "per second", func(l *Level) string { return figures.Rate(l.PerSecond) }},
 	{"", "p50", func(l *Level) string { return l.time(l.P50MS) }},
 	{"", "p99", func(l *Level) string { return l.time(l.P99MS) }},
 	{"", "slowest", func(l *Level) string { return l.time(l.SlowestMS) }},
@@ -111,7 +111,7 @@ func (r *Report) bars(b *strings.Builder, s Style) {
 		names = max(names, utf8.RuneCountInString(l.Name))
 		numbers = max(numbers, utf8.RuneCountInString(figures.Times(l.Ratio)))
 	}
-	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("requests a second, %s = 1", r.Levels[0].Name)))
+	fmt.Fprintf(b, "%s\n", s.paint(bold, fmt.Sprintf("requests per second, %s = 1", r.Levels[0].Name)))
 	room := s.Width - names - numbers - 3
 	for _, l := range r.Levels {
 		fmt.Fprintf(b, "%s %s %s\n", figures.Pad(l.Name, -names), figures.Pad(figures.Times(l.Ratio), numbers),

@@ -42,7 +42,7 @@ func TestProgressOnATerminalDrawsAndErases(t *testing.T) {
 func TestABufferIsNoTerminal(t *testing.T) {
 	env := func(string) string { return "" }
 	if w := new(bytes.Buffer); terminal.Is(w, env) || terminal.Color(w, env) || terminal.Width(w) != 0 {
-		t.Error("a buffer is taken for a terminal")
+		t.Error("a buffer is treated as a terminal")
 	}
 	f, err := os.Create(t.TempDir() + "/out")
 	if err != nil {
@@ -50,6 +50,6 @@ func TestABufferIsNoTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	if terminal.Is(f, env) || terminal.Color(f, env) || terminal.Width(f) != 0 {
-		t.Error("a file is taken for a terminal")
+		t.Error("a file is treated as a terminal")
 	}
 }

@@ -75,7 +75,7 @@ func sources(src *source) []weir.Source[int, int] {
 	}
 }
 
-// TestE6HistoriesAreLinearizable holds a Guard against a register: with values that live for ever, every read
+// TestE6HistoriesAreLinearizable holds a Guard against a register: with values that live forever, every read
 // returns the last value written, or one of a write that overlaps it, whatever
 // the loads do. So no invalidation is lost (E6), no result comes back from the
 // dead (F4, B1), and no load gets between a commit and the table (F5).

@@ -5,8 +5,8 @@
 //	go test -run TestPromises -v .         # prints the table
 //	go run ../cmd/weir-bench promises      # writes ../results/promises.md
 //
-// A story that goes wrong may kill its process or never end, so each is told in
-// a process of its own: the test starts itself again for every cell. Almost all
+// A story that goes wrong may kill its process or never end, so each runs in
+// a separate process: the test starts itself again for every cell. Almost all
 // run in a testing/synctest bubble, where time is exact and costs nothing.
 //
 // The test fails if weir breaks a promise. What the peers do is printed, and

@@ -50,7 +50,7 @@ func deletePresent(l library) verdict {
 }
 
 // deleteDuring deletes two keys in the middle of their loads, when so many have
-// begun. One is asked for
+// begun. One is requested
 // at once, the other only when the old load has ended, so that no new value
 // covers what that has left.
 func deleteDuring(s *stage, src *source, loads int64) verdict {

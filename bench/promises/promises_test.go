@@ -176,7 +176,7 @@ func find(cell string) (s story, l library, err error) {
 	return s, l, errors.New("promises: no cell " + cell)
 }
 
-// render returns the rows that have been told as a markdown table, and whether
+// render returns the finished rows as a markdown table, and whether
 // that is all of them.
 func render(rows [][]verdict) (table string, complete bool) {
 	complete = true

@@ -40,8 +40,8 @@ func broken(notes ...string) verdict {
 	return verdict{Kept: len(notes) == 0, Notes: strings.Join(notes, ", ")}
 }
 
-// patience is how long a caller without a deadline is waited for. Whoever takes
-// longer in any of the stories waits for ever.
+// patience is how long a caller without a deadline is waited for. A caller that takes
+// longer in any of the stories waits forever.
 const patience = 10 * time.Minute
 
 // A stage is a subject with a count of its loads.
@@ -51,7 +51,7 @@ type stage struct {
 	loads atomic.Int64
 }
 
-// set opens l for a story. The load is told its number, from 1.
+// set opens l for a story. The load gets its number, from 1.
 func set(l library, c config[string], load func(ctx context.Context, n int) (string, error)) *stage {
 	s := &stage{began: time.Now()}
 	c.load = func(ctx context.Context, _ string) (string, error) {
@@ -126,7 +126,7 @@ func (c *call) outcome() string {
 	return fmt.Sprintf("%q", c.value)
 }
 
-// failed reports whether the caller was told, by an error.
+// failed reports whether the caller got an error.
 func (c *call) failed() bool {
 	return !c.hangs() && c.panicked == nil && !c.exited && c.err != nil
 }

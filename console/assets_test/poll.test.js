@@ -4,7 +4,7 @@ import { poll } from '../assets/js/poll.js';
 
 const settled = () => new Promise((resolve) => { setImmediate(resolve); });
 
-test('what somebody waits for is asked, paused or not; nothing is asked again then', async (t) => {
+test('a first request is sent, paused or not; no repeats follow then', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   globalThis.document = { hidden: false };
   let asked = 0;

@@ -37,7 +37,7 @@ test('a share of nothing is none', () => {
   assert.ok(Number.isNaN(r.now({ t: [] }, 10).saved));
 });
 
-test('requests are told of where they are timed, else calls', () => {
+test('requests are shown where they are timed, else calls', () => {
   const series = { request_p50: [0.1], request_p99: [0.2], call_p50: [1], call_p99: [2] };
   assert.equal(r.timed([{ kind: 'guard' }, { kind: 'route' }]), 'request');
   assert.equal(r.timed([{ kind: 'guard' }]), 'call');

@@ -58,7 +58,7 @@ func watch(guards ...weir.Inspector) error {
 		return err
 	}
 	defer c.Close(context.Background())
-	return http.ListenAndServe("127.0.0.1:9090", c) // over loopback nobody is asked for a token
+	return http.ListenAndServe("127.0.0.1:9090", c) // over loopback no token is needed
 }
 
 // watch is for the reader's eyes: it would take a port that somebody may have.

@@ -184,7 +184,7 @@ func (s *suite) tagsExpire() {
 	if st := s.tags(b, ns, "x", "y{}\x00ü", ""); fmt.Sprint(st) != want {
 		s.Errorf("Tags = %v; want %s", st, want)
 	}
-	s.eventually(time.Second, "the watcher is told what expires", func() bool {
+	s.eventually(time.Second, "the watcher gets the expiries", func() bool {
 		return e.has(tagged("x", gone), expired("x", stale), expired("y{}\x00ü", stale), expired("", all))
 	})
 	before := s.expect(a, s.key("k"), fleet.Ask{}, fleet.GrantLease)
@@ -234,7 +234,7 @@ func (s *suite) watchTells() {
 		}
 	}
 	if told := elsewhere.told(); len(told) > 0 {
-		s.Errorf("the Watcher of another namespace was told %q; want nothing", told)
+		s.Errorf("the Watcher of another namespace got %q; want nothing", told)
 	}
 }
 
@@ -267,7 +267,7 @@ func (s *suite) watchEnds() {
 	s.hears(other, first, second)
 	time.Sleep(s.f.Slack)
 	if told := e.told(); len(told) != before {
-		s.Errorf("a Watcher was told %q after stop; want nothing", told[before:])
+		s.Errorf("a Watcher got %q after stop; want nothing", told[before:])
 	}
 }
 
@@ -410,7 +410,7 @@ func (s *suite) takeNeverAbove() {
 	}
 	wg.Wait()
 	most := int(time.Since(start).Seconds()*100) + 10 + 1 // one for the fraction
-	if got > most || got < most/4 {                       // how many are asked for is a matter of the machine
+	if got > most || got < most/4 {                       // how many are requested depends on the machine
 		s.Errorf("%d permits in %v; want %d at most, and a quarter of that at least", got, time.Since(start), most)
 	}
 }

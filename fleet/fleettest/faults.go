@@ -37,7 +37,7 @@ var (
 func NewFaults(t fleet.Tier) *Faults { return &Faults{inner: t} }
 
 // ErrFault is why a Faults is unavailable.
-var ErrFault = errors.New("fleettest: a fault was asked for")
+var ErrFault = errors.New("fleettest: a fault was injected")
 
 // Hang lets operations wait for Unhang, or for the end of their context.
 func (f *Faults) Hang() {
@@ -81,8 +81,7 @@ func (f *Faults) Mend() {
 	}
 }
 
-// Deafen makes what Watchers should be told vanish, without a word, or no
-// longer.
+// Deafen drops what Watchers should get, silently, or stops doing so.
 func (f *Faults) Deafen(deaf bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

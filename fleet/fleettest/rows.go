@@ -235,7 +235,7 @@ func (s *suite) engineRestartsEmpty(m *Measured) {
 	s.f.Start()
 	for _, n := range nodes {
 		s.recover(n.tier)
-		s.eventually(s.f.Recovery, "an instance is told Reset", func() bool { return n.resets.Load() > 0 })
+		s.eventually(s.f.Recovery, "an instance gets Reset", func() bool { return n.resets.Load() > 0 })
 	}
 	src := &source{takes: loadTakes}
 	texts, errs := m.all(nodes, src)
@@ -273,7 +273,7 @@ func (s *suite) instanceCutOff(m *Measured) {
 	resets := nodes[0].resets.Load()
 	s.f.Mend(nodes[0].tier)
 	s.recover(nodes[0].tier)
-	s.eventually(s.f.Recovery, "the instance is told Reset", func() bool { return nodes[0].resets.Load() > resets })
+	s.eventually(s.f.Recovery, "the instance gets Reset", func() bool { return nodes[0].resets.Load() > resets })
 	s.works(nodes)
 }
 

@@ -199,7 +199,7 @@ func (s *suite) hears(e *ear, calls ...string) {
 	s.Helper()
 	for end := time.Now().Add(time.Second); !e.has(calls...); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			s.Errorf("the Watcher was told %.200q; want %.200q", e.told(), calls)
+			s.Errorf("the Watcher got %.200q; want %.200q", e.told(), calls)
 			return
 		}
 	}

@@ -41,8 +41,8 @@ var (
 // What a Guard, or a cache, asks of the fleet's tier. The label is empty for a cache of
 // responses, whose routes share its connection to the fleet.
 var (
-	fleetOpen        = declare(Gauge, "fleet.open", "1", "1 while the breaker before the tier is open, so that the instance goes by itself, else 0.", "guard")
-	fleetAcquires    = declare(Counter, "fleet.acquires", "{key}", "Keys that were asked for: there was an answer (fresh), this instance may fetch it (granted), another does (held), or it failed a moment ago (cooling).", "guard", "result")
+	fleetOpen        = declare(Gauge, "fleet.open", "1", "1 while the breaker before the tier is open, so that the instance runs without the fleet, else 0.", "guard")
+	fleetAcquires    = declare(Counter, "fleet.acquires", "{key}", "Keys requested: there was a value (fresh), this instance may fetch it (granted), another does (held), or it failed a moment ago (cooling).", "guard", "result")
 	fleetUnavailable = declare(Counter, "fleet.unavailable", "{operation}", "Operations of the tier that failed.", "guard")
 	fleetLostLeases  = declare(Counter, "fleet.lost_leases", "{lease}", "Leases that could not be extended.", "guard")
 	fleetWaits       = declare(Counter, "fleet.waits", "{wait}", "Waits for another instance's answer.", "guard")

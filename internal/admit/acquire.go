@@ -14,8 +14,8 @@ type Shared interface {
 	sync.Locker
 	// QueueLocked says where callers who join are queued from now on.
 	QueueLocked(at *limit.Place)
-	// DemandLocked returns what those who wait now bring. It returns false once the
-	// call's end is decided.
+	// DemandLocked returns the demand of the callers that wait now. It returns
+	// false once the call's end is decided.
 	DemandLocked() (d Demand, open bool)
 	// Ask asks the limiter, which may be the user's code, without the lock.
 	Ask(ctx context.Context) (limit.Permit, error)
@@ -51,7 +51,8 @@ func queue(c Shared, at *limit.Place) Demand {
 	return d
 }
 
-// ended ends c with a refusal, unless it does not hold for those who wait now.
+// ended ends c with a refusal, unless it does not hold for the callers that
+// wait now.
 func ended(c Shared, asked Demand, refusal error) bool {
 	judged := asRefusal(refusal)
 	c.Lock()

@@ -84,7 +84,7 @@ func (c *Crowd) Remove(m *Joiner) (lower bool) {
 	return true
 }
 
-// Priority returns the highest of those who are there, and whether there are any.
+// Priority returns the highest of the callers, and whether there are any.
 func (c *Crowd) Priority() (limit.Priority, bool) { return c.top, c.n > 0 }
 
 // Demand returns what all who are there bring, and whether there are any.

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Demand is what may be asked of a limiter for several callers: the latest of
+// A Demand is what several callers may require from a limiter: the latest of
 // their deadlines and the highest of their priorities, so that none is refused
 // on another's account (F3).
 type Demand struct {
@@ -41,7 +41,7 @@ func (d Demand) With(o Demand) Demand {
 	return d
 }
 
-// Revises reports whether refusal, of what was asked, may not hold for d: it
+// Revises reports whether refusal, of an earlier Demand, may not hold for d: it
 // was for a deadline and d has a later one, or d has a higher priority.
 func (d Demand) Revises(asked Demand, refusal *limit.Error) bool {
 	return d.Priority > asked.Priority || refusal.Reason == limit.WaitTooLong && d.Outlasts(asked)

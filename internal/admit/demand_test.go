@@ -31,7 +31,7 @@ func TestF3DemandOfSeveralCallers(t *testing.T) {
 	}
 }
 
-// F3: a refusal is asked again only for those for whom it may not hold.
+// F3: admission is retried only for callers for which a rejection may not hold.
 func TestF3DemandRevisesARefusal(t *testing.T) {
 	tooLong, full := &limit.Error{Reason: limit.WaitTooLong}, &limit.Error{Reason: limit.QueueFull}
 	for _, tt := range []struct {

@@ -14,8 +14,7 @@ type Links struct {
 	fault    any // with panicked: the first
 }
 
-// A key is for the chain of an observer, so that chains within chains are told
-// apart.
+// A key is for the chain of an observer, so that nested chains are kept apart.
 type key struct{ of any }
 
 // Start calls start for each of n observers in order, each with the context that

@@ -67,7 +67,7 @@ type Client struct {
 	own     map[change]bool            // guarded by mu: changes of our own, of which the push is still to come
 
 	synced   bool      // guarded by mu: both numbers were read since the last Reset
-	syncedAt time.Time // guarded by mu: when they were asked for
+	syncedAt time.Time // guarded by mu: when they were requested
 	syncing  *tagRead  // guarded by mu: nil while nobody reads them
 	missed   uint64    // guarded by mu: how often something was
 
@@ -84,8 +84,8 @@ type change struct {
 	fence, tag uint64
 }
 
-// maxOwn bounds the changes that are remembered. Of those forgotten for others
-// the push is heeded, which costs a load.
+// maxOwn bounds the changes that are remembered. The push of a change that was
+// forgotten for others counts, which costs a load.
 const maxOwn = 1 << 12
 
 // noteOwn notes a change of our own.
@@ -101,8 +101,7 @@ func (c *Client) noteOwn(ch change) {
 	c.own[ch] = true
 }
 
-// isOwnLocked reports whether a change that is told is our own. c.mu must be
-// held.
+// isOwnLocked reports whether a pushed change is our own. c.mu must be held.
 func (c *Client) isOwnLocked(ch change) bool {
 	own := c.own[ch]
 	delete(c.own, ch)
@@ -345,7 +344,7 @@ func (c *Client) wakeAll(missed bool) {
 	}
 }
 
-// maxJitter bounds by how much those who wait for a lease's end do so longer, so
+// maxJitter bounds how much longer waiters wait than for the lease's end, so
 // that they do not all ask at once.
 const maxJitter = 50 * time.Millisecond
 

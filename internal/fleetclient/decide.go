@@ -12,7 +12,7 @@ type View struct {
 
 	Hurried bool // they cannot wait for another instance's load
 	Insists bool // a failure of another instance is no answer for them
-	Asked   bool // with Insists: the Tier was asked for a lease in spite of it, or for a load that has failed
+	Asked   bool // with Insists: the Tier was called for a lease in spite of it, or for a load that has failed
 }
 
 // A Step is what follows from an answer of the Tier.

@@ -25,8 +25,8 @@ type instance struct {
 	hooks []string
 
 	// asking is held while the instance changes something. Its pushes wait for
-	// that: if they came before the answer, it would be told what it has done
-	// itself.
+	// that: if they came before the answer, it would be notified of its own
+	// changes.
 	asking sync.RWMutex
 }
 

@@ -90,9 +90,9 @@ func (v view) contradicts(a fleet.Answer) bool {
 	return false
 }
 
-// lose is told that the engine has lost history, as it was seen at a turn:
-// everything is invalidated, here and in the engine. Nothing of memory is written
-// back: it may have been invalidated in the lost stretch.
+// lose handles that the engine has lost history, as seen at a turn: everything is
+// invalidated, here and in the engine. Nothing of memory is written back: it may
+// have been invalidated in the lost stretch.
 func (c *Client) lose(turn uint64) {
 	c.mu.Lock()
 	if c.history.turns != turn {

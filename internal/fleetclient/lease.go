@@ -14,7 +14,7 @@ type Lease struct {
 	c     *Client
 	name  string
 	fence uint64
-	lost  func() // nil: nobody is told
+	lost  func() // nil: nothing is reported
 	since time.Time
 	turn  uint64 // of the engine's history
 

@@ -49,7 +49,7 @@ var everything = subject{tag: true}
 type pending struct {
 	subject
 	expire bool          // it only ends the freshness
-	round  uint64        // how often it was asked for: an answer counts for what was asked before it was sent
+	round  uint64        // how often it was requested: an answer counts for requests from before it was sent
 	done   chan struct{} // closed when the attempt under way has ended; nil while there is none
 	err    error         // of the last attempt
 }
@@ -65,7 +65,7 @@ type backlog struct {
 	again      bool                 // guarded by Client.mu: as soon as the replay under way has ended
 
 	telling sync.Mutex // held while Hooks.Pending is called; taken before Client.mu
-	told    bool       // guarded by telling: what the hook was told last
+	told    bool       // guarded by telling: what the hook received last
 }
 
 // Pending says how the invalidations stand that the engine has not acknowledged.
@@ -191,7 +191,7 @@ func (c *Client) yieldTags(ctx context.Context, tags []string) error {
 }
 
 // deliver sends p, or waits for the attempt that is under way. It returns nil
-// when p is not pending any more, or has been asked for again meanwhile.
+// when p is not pending any more, or has been requested again meanwhile.
 func (c *Client) deliver(ctx context.Context, p *pending) error {
 	c.mu.Lock()
 	if c.backlog.pending[p.subject] != p {

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// A writeless is a Tier that answers questions and refuses writes while it is
-// told to. It notes the writes that it was asked for.
+// A writeless is a Tier that answers reads and refuses writes while down is
+// set. It notes the writes that it received.
 type writeless struct {
 	fleet.Tier
 
@@ -46,7 +46,7 @@ func (w *writeless) note(what string) error {
 	return nil
 }
 
-// writes returns what was asked for since the last time.
+// writes returns the writes since the last time.
 func (w *writeless) writes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *writeless) ExpireTags(ctx context.Context, namespace string, tags []str
 	return w.Tier.ExpireTags(ctx, namespace, tags, keep)
 }
 
-// A keeper is a Client on a writeless Tier, and what its hook was told.
+// A keeper is a Client on a writeless Tier, and the calls of its hook.
 type keeper struct {
 	*fleetclient.Client
 	tier *writeless
@@ -188,7 +188,7 @@ func TestT12_WhatIsPendingIsRejectedAndNothingElse(t *testing.T) {
 					t.Errorf("Stats = %+v; want none pending", s)
 				}
 				if len(k.told) != 2 || k.told[0].Count != 1 || k.told[0].Err == nil || k.told[1].Count != 0 {
-					t.Errorf("the hook was told %+v; want one pending, and none", k.told)
+					t.Errorf("the hook got %+v; want one pending, and none", k.told)
 				}
 				wants(t, "Close", k.Close(t.Context()), nil)
 			})
@@ -243,7 +243,7 @@ func TestT12_PendingGoesBeforeOwnWrites(t *testing.T) {
 	})
 }
 
-// T12: an answer to an attempt counts for what was asked before it was sent.
+// T12: an answer to an attempt counts for requests from before it was sent.
 func TestT12_AnAttemptUnderWayDoesNotCountForWhatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fleet.NewMemory(fleet.MemoryOptions{})
@@ -258,7 +258,7 @@ func TestT12_AnAttemptUnderWayDoesNotCountForWhatComesLater(t *testing.T) {
 		time.Sleep(time.Second) // an attempt is under way
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := k.Write(ctx, "k", fleet.Write{}) // it is asked for again
+		_, err := k.Write(ctx, "k", fleet.Write{}) // it is requested again
 		if !errors.Is(err, fleet.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("Write = %v; want pending, since its context has ended", err)
 		}
@@ -362,7 +362,7 @@ func TestT12_AWriteThatDoesNotReturnIsPending(t *testing.T) {
 	})
 }
 
-// A rude context panics when it is asked whether it has ended.
+// A rude context panics in Err.
 type rude struct{ context.Context }
 
 func (rude) Done() <-chan struct{} { panic("rude") }

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A Subscription begins before the Tier is asked about a key, and kept until the
+// A Subscription begins before the Tier is called for a key, and kept until the
 // answer is where pushes find it (memory). So a push that comes between is not
 // lost: it makes the answer count as overtaken.
 //
@@ -54,8 +54,8 @@ func (s *Subscription) Close() {
 	s.c.subs[s.name] = slices.Delete(subs, i, i+1)
 }
 
-// Overtaken reports whether what has this fence may be out of date. It takes the
-// Client's lock, so it may be asked under the owner's.
+// Overtaken reports whether what has this fence may be out of date. It takes
+// the Client's lock, so it may be called under the owner's.
 func (s *Subscription) Overtaken(fence uint64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -77,7 +77,7 @@ type Answer struct {
 	Value *fleet.Value
 }
 
-// maxAsks bounds how often an entry that is of no use is asked past.
+// maxAsks bounds how often an unusable entry is skipped by asking again.
 const maxAsks = 3
 
 // Ask asks the Tier once. Entries that were invalidated by tag, and those that
@@ -181,8 +181,8 @@ func (c *Client) tally(g fleet.Grant) {
 	}
 }
 
-// Await waits, after Ask was told Held, until it is time to ask again: at a
-// push of the key, when pushes may have been missed, or when what remains of the
+// Await waits, after Ask returned Held, until it is time to ask again: at a push
+// of the key, when pushes may have been missed, or when what remains of the
 // lease is over, and a bit. It returns the cause of ctx if that ends first.
 func (s *Subscription) Await(ctx context.Context, remaining time.Duration) error {
 	s.c.count.waits.Add(1)

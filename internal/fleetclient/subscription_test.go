@@ -56,7 +56,7 @@ func TestSubscriptionClose(t *testing.T) {
 	})
 }
 
-// waits has one that was told Held wait, and wants that it does for this long.
+// waits lets a subscription that got Held wait, and wants it to wait this long.
 func waits(t *testing.T, s *fleetclient.Subscription, a fleetclient.Answer, least, most time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -143,7 +143,7 @@ func TestResetOvertakesAndWakes(t *testing.T) {
 		defer waiter.Close()
 		ans := ask(t, s, fleet.Ask{}, fleet.GrantFresh, "v")
 		held := ask(t, waiter, fleet.Ask{}, fleet.GrantLease, "")
-		time.AfterFunc(time.Millisecond, a.link.Cut) // Lost wakes, as the engine may be asked no more
+		time.AfterFunc(time.Millisecond, a.link.Cut) // Lost wakes, because the engine may not be called any more
 		waits(t, waiter, fleetclient.Answer{Answer: fleet.Answer{Remaining: time.Hour}}, time.Millisecond, time.Millisecond)
 		if s.Overtaken(ans.Entry.Fence) {
 			t.Error("overtaken when the connection was lost; want when it is back")

@@ -10,8 +10,8 @@ import (
 )
 
 // A survivor is a Tier that may panic or call runtime.Goexit in every method.
-// Then it counts as unavailable, as if it had missed its deadline: whether what
-// was asked has happened is not known (T3). Each call runs on a goroutine of its
+// Then it counts as unavailable, as if it had missed its deadline: whether the
+// request took effect is not known (T3). Each call runs on a goroutine of its
 // own and is waited for, because nothing else stops a Goexit; that costs little
 // beside a round trip. The Tier's other calls, such as those of a lease that is
 // extended, are made on goroutines that nobody else looks after, where a panic

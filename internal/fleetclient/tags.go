@@ -111,8 +111,9 @@ func (c *Client) TagSeq() uint64 {
 }
 
 // sync reads the numbers of invalidations, unless they are known and not older
-// than Options.Recheck. Who comes while they are read waits for that: without them
-// an entry that was cleared long ago would be taken for a good one.
+// than Options.Recheck. A caller that comes while they are read waits for that:
+// without them an entry that was cleared long ago would be treated as a good
+// one.
 func (c *Client) sync(ctx context.Context) error {
 	for {
 		c.mu.Lock()

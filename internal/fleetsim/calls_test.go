@@ -106,8 +106,8 @@ func (in *simInst) ask(a simAction, key string) {
 	}
 }
 
-// write is a call of a writer: the source's value changes, and then it is told
-// to the fleet in one way or another.
+// write is a call of a writer: the source's value changes, and then the fleet
+// is notified in one way or another.
 func (in *simInst) write(a simAction, key, tag string) {
 	w := in.w
 	in.link.stand(a.at)

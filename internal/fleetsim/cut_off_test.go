@@ -237,8 +237,8 @@ func (c *eventCounter) Event(_ context.Context, e weir.Event) {
 	}
 }
 
-// T12: an Observer is told once that invalidations are pending, and once that none
-// is; Stats count them.
+// T12: an Observer is notified once that invalidations are pending, and once
+// that none is; Stats count them.
 func TestT12_PendingInvalidationsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &eventCounter{}
@@ -265,7 +265,7 @@ func TestT12_PendingInvalidationsAreTold(t *testing.T) {
 			t.Errorf("Stats = %+v; want 20 replayed", s)
 		}
 		if a, b := rec.pending.Load(), rec.sent.Load(); a != 1 || b != 1 {
-			t.Errorf("the Observer was told %d and %d times; want once each", a, b)
+			t.Errorf("the Observer was called %d and %d times; want once each", a, b)
 		}
 	})
 }

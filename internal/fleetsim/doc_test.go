@@ -12,11 +12,11 @@ package fleetsim_test
 //     executed twice before its answer, or late beyond its deadline of 75 ms and
 //     executed nevertheless; delays differ, so commands overtake each other. A
 //     doubled command is executed twice before its caller has an answer; one whose
-//     caller was told that the Tier is unavailable may be executed after that. A
+//     caller learned that the Tier is unavailable may be executed after that. A
 //     copy that comes after the answer is not played: a Write of old would then
 //     undo a newer one, and no engine could know.
 //   - A push is late, doubled, out of order, or lost: silently, or with the
-//     connection, which is told by Lost and Reset.
+//     connection, which Lost and Reset report.
 //   - An instance is cut off, wholly or for pushes only, and its commands fail at
 //     once or at their deadline; in some histories a fleet.Breaker stands before it.
 //   - An instance stands still, beyond its lease: its calls, answers, pushes and
@@ -56,7 +56,7 @@ package fleetsim_test
 //   - outdated: once an Invalidate, InvalidateTags, InvalidateAll, Set or Expire was
 //     executed, a value that was born before it is not given to calls which begin
 //     after the instance knows: its own call has returned nil, or a push of this
-//     write or of a later one of the key has come. An instance that was told Reset,
+//     write or of a later one of the key has come. An instance that got Reset,
 //     or of a later change, may serve it in place of an error, and nothing else.
 //     After Set and Expire a value from before may stand in for an error; after
 //     Expire it may also be served within its stale-while-revalidate window. Until
@@ -83,7 +83,7 @@ package fleetsim_test
 //     with, not longer ago than the longest memo or cooling; never an error of the
 //     Tier.
 //   - write: a write that returned nil was executed; one that fails is unavailable.
-//   - lease: nobody is told of a lease that lasts longer than Options.Lease, and
+//   - lease: no instance gets a lease that lasts longer than Options.Lease, and
 //     none is held at rest.
 //   - clock, wire: nothing is sent that looks like a clock's time, or cannot be
 //     read.

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A simEngine is the engine: a fleet.Memory, beside which a second, simple
-// reckoning of each key says what it must answer. Whatever it executes is
+// A simEngine is the engine: a fleet.Memory, and next to it another, simple
+// record of each key, which says what it must answer. Whatever it executes is
 // executed under the world's lock, so its history is one line.
 type simEngine struct {
 	w         *simWorld
@@ -175,8 +175,8 @@ func (e *simEngine) settleLocked(l *simLink, k fleet.Key, fence uint64, o fleet.
 	return true, nil
 }
 
-// storedLocked looks at what a load has stored: it is of the lease under which
-// it is settled, and not older than what was there.
+// storedLocked looks at what a load has stored: it belongs to the lease under
+// which it is settled, and is not older than the value it replaces.
 func (e *simEngine) storedLocked(l *simLink, key, id string, fence uint64) {
 	w := e.w
 	b, old := w.births[id], w.births[e.register(key).id]

@@ -34,11 +34,11 @@ type simLink struct {
 	paused    time.Duration            // guarded by w.mu: until when
 	cut       time.Duration            // guarded by w.mu: until when nothing goes through
 	cutQuick  bool                     // guarded by w.mu: while cut, commands fail at once
-	deaf      time.Duration            // guarded by w.mu: until when pushes are lost, and that is told by Reset
+	deaf      time.Duration            // guarded by w.mu: until when pushes are lost, and Reset reports it
 	dropped   time.Duration            // guarded by w.mu: until when pushes are lost, and nothing tells it
 	wasPaused time.Duration            // guarded by w.mu: sum of the pauses
 
-	push    sync.Mutex // held while the Watcher is told something
+	push    sync.Mutex // held while the Watcher is called
 	stopped bool       // guarded by push
 	watcher fleet.Watcher
 }

@@ -100,7 +100,7 @@ func (w *simWorld) outdatedLocked(c simCall, b *simBirth, r weir.Result[simValue
 			return
 		}
 	case r.Source == weir.FromTier:
-		// The Tier was asked before the write: at most three commands ago.
+		// The Tier was called before the write: at most three commands ago.
 		limit = wr.at + 3*w.slackLocked(c.in) + missed
 		if c.began < limit {
 			return
@@ -131,7 +131,7 @@ func (w *simWorld) hasTag(key string, tags []string) bool {
 
 // knownLocked reports whether the instance knew of a write at an instant: by its
 // own acknowledged call or by a push ("told"), or since it knew that it had
-// missed something, or was told of a later change ("warned").
+// missed something, or learned of a later change ("warned").
 func (in *simInst) knownLocked(wr *simWrite, at time.Duration) (bool, string) {
 	for _, h := range in.heard {
 		switch {
@@ -238,7 +238,7 @@ func (w *simWorld) wroteLocked(in *simInst, ack *simAck, err error) {
 	switch {
 	case in.crashed || in.closed > 0:
 	case err == nil && !ack.done:
-		w.breakLocked("write: %s was told that its %s of %s %q is done; the engine has not heard of it", in.name, simKinds[ack.kind], ack.key, ack.tags)
+		w.breakLocked("write: %s got an acknowledgement that its %s of %s %q is done; the engine has not heard of it", in.name, simKinds[ack.kind], ack.key, ack.tags)
 	case err != nil && !errors.Is(err, fleet.ErrUnavailable):
 		w.breakLocked("write: %s: %s = %v", in.name, simKinds[ack.kind], err)
 	}

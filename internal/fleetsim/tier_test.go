@@ -122,7 +122,7 @@ func simAckOf(ctx context.Context) *simAck {
 	return ack
 }
 
-// within sees to it that a duration which travels is one: the time of a clock
+// within makes sure that a duration which travels is one: the time of a clock
 // would be beyond all that the Options name.
 func (l *simLink) within(what string, d, most time.Duration) {
 	if d < 0 || d > most {

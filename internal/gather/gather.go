@@ -132,8 +132,8 @@ func (q *Queue) dueLocked(g *Group) {
 	q.GrantLocked()
 }
 
-// GrantLocked gives the free places to those who are next. The owner calls it
-// when somebody has begun to wait for a group that nobody waited for.
+// GrantLocked gives the free places to the next groups. The owner calls it when
+// somebody has begun to wait for a group that nobody waited for.
 func (q *Queue) GrantLocked() {
 	for q.used < q.places {
 		g := q.nextLocked()
@@ -161,7 +161,7 @@ func (q *Queue) nextLocked() *Group {
 		}
 	}
 	if q.places > 1 && q.used == q.places-1 {
-		return nil // the last place is for those who have somebody waiting
+		return nil // the last place is for groups with waiting callers
 	}
 	return idle
 }

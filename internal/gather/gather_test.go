@@ -76,7 +76,7 @@ func TestPlacesInOrder(t *testing.T) {
 			t.Errorf("places = %v; want %v", got, has)
 		}
 	}
-	// A group is asked once only, so the line is looked at from its end here.
+	// A group is queried only once, so the line is examined from its end here.
 	want(true, false, true, false)
 	if n := len(q.WaitingLocked()); n != 2 {
 		t.Errorf("%d wait; want 2", n)

@@ -153,7 +153,7 @@ func (c *counters[K]) copy() counters[K] {
 }
 
 // top returns the keys with the highest counts, at most so many, and the total,
-// both in units a second. It changes the order of c.all, which is a copy.
+// both in units per second. It changes the order of c.all, which is a copy.
 func (c *counters[K]) top(most int, window time.Duration, now int64) ([]inspect.HotKey, float64) {
 	perSecond := 1 / (max(c.growth(now), 1) * window.Seconds())
 	slices.SortFunc(c.all, func(a, b counter[K]) int {

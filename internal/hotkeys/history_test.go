@@ -35,10 +35,10 @@ func (e *exact) add(key int, amount float64, now int64) {
 	e.total += amount
 }
 
-// want compares what is told of one kind with the exact counts: no rate is too
-// low, nor too high by more than it says, which is at most the share of one
-// counter; and whoever has more than that share, and more than the last that is
-// told, is told.
+// want compares the reported keys of one kind with the exact counts: no rate is
+// too low, nor too high by more than its Excess, which is at most the share of
+// one counter; and every key with more than that share, and more than the last
+// reported key, is reported.
 func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate float64, window time.Duration, asked, counters int) {
 	t.Helper()
 	const tiny = 1e-6
@@ -50,7 +50,7 @@ func (e *exact) want(t *testing.T, what string, keys []inspect.HotKey, rate floa
 	for _, k := range keys {
 		is := e.of[k.Key.(int)]
 		if low, high := (k.Rate-k.Excess)*w, k.Rate*w; is < low-tiny*(1+is) || is > high+tiny*(1+is) {
-			t.Errorf("%s: key %v is told from %v to %v; want %v between", what, k.Key, low, high, is)
+			t.Errorf("%s: key %v is reported from %v to %v; want %v between", what, k.Key, low, high, is)
 		}
 		if k.Excess*w > e.total/float64(counters)*(1+tiny) {
 			t.Errorf("%s: key %v may be too high by %v; want at most a %dth of %v", what, k.Key, k.Excess*w, counters, e.total)
@@ -140,7 +140,7 @@ func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 			}
 			h := s.HotKeys(20, now)
 			if got, want := h.Requests, float64(perSecond); math.Abs(got/want-1) > 0.02 {
-				t.Errorf("%.0f calls a second; want %.0f within 2 %%", got, want)
+				t.Errorf("%.0f calls per second; want %.0f within 2 %%", got, want)
 			}
 			for i, k := range h.ByTraffic {
 				// Keys are numbered by how busy they are. A neighbour may be before it.
@@ -149,11 +149,11 @@ func TestO3_HeavyHittersUnderZipf(t *testing.T) {
 					t.Errorf("place %d has key %d; want %d, about", i, n, i)
 				}
 				if i < 8 && (k.Rate < 0.9*rate || k.Rate-k.Excess > 1.1*rate) {
-					t.Errorf("key %v has %.0f calls a second, at most %.0f too high; want %.0f", k.Key, k.Rate, k.Excess, rate)
+					t.Errorf("key %v has %.0f calls per second, at most %.0f too high; want %.0f", k.Key, k.Rate, k.Excess, rate)
 				}
 			}
 			if len(h.ByTraffic) != 20 {
-				t.Errorf("%d keys are told; want 20", len(h.ByTraffic))
+				t.Errorf("%d keys are reported; want 20", len(h.ByTraffic))
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func TestO3_HotIsWhatIsHotNow(t *testing.T) {
 	wantRate := func(at int64, key string, want, within float64) {
 		t.Helper()
 		if got := rate(s.HotKeys(2, at*sec), key); math.Abs(got-want) > within {
-			t.Errorf("after %d s %q has %.2f calls a second; want %.2f", at, key, got, want)
+			t.Errorf("after %d s %q has %.2f calls per second; want %.2f", at, key, got, want)
 		}
 	}
 	run("old", 0, 600, 100)

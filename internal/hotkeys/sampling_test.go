@@ -14,15 +14,15 @@ import (
 	"github.com/weir-go/weir/internal/hotkeys"
 )
 
-// Few calls are all sampled; of many so many that there are a few thousand a
-// second, and they stand for as many as there are.
+// Few calls are all sampled; of many, enough for a few thousand per second, and
+// they stand for as many as there are.
 func TestO3_SamplingAdaptsAndIsUnbiased(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	s := hotkeys.New[int](5, 0)
 	now, turn := int64(0), uint64(0)
 	for _, perSecond := range []int64{10, 1000, 4000, 20_000, 500_000, 3_000_000, 50_000, 100, 10} {
 		t.Run(fmt.Sprint(perSecond), func(t *testing.T) {
-			// A second for the share to find its place; then what is measured.
+			// One second for the share to settle; then what is measured.
 			var calls, samples, sum float64
 			for end, settled := now+2*sec, now+sec; now < end; {
 				now += 1 + rnd.Int64N(2*sec/perSecond)

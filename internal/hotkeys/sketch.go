@@ -9,22 +9,22 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// Max is the most keys that a Sketch can be asked to tell. For each of those that
-// it is asked for it keeps Kept, at most.
+// Max is the most keys that a Sketch can report. For each of the requested keys
+// it keeps at most Kept.
 const (
 	Max  = 10_000
 	Kept = 2 * perKey
 )
 
 const (
-	perKey   = 8           // counters for each key that can be told
+	perKey   = 8           // counters for each key that can be reported
 	halfLife = time.Minute // in which a count fades to its half
 )
 
 // The sampling. See adaptLocked.
 const (
 	golden   = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads near numbers (Knuth, TAOCP 3, section 6.4)
-	most     = 4096               // samples a second
+	most     = 4096               // samples per second
 	burst    = 1024               // samples after which the share is looked at in any case
 	interval = time.Second / 4    // after which it is looked at too: burst samples are as many as there may be
 	maxStep  = 3                  // powers of two by which a look makes samples rarer at most
@@ -34,7 +34,7 @@ const (
 // A Sketch counts the calls and the load time of keys, for the busiest of them.
 //
 // Calls are sampled: all of them as long as they are few, and of many about so
-// many that a few thousand a second are left, which count for the others.
+// many that a few thousand per second are left, which count for the others.
 //
 //	if w := s.Sample(now, turn); w > 0 {
 //		s.Call(key, w, now)
@@ -48,7 +48,7 @@ type Sketch[K comparable] struct {
 	shift atomic.Uint32 // one of 1<<shift calls is sampled; an atomic on a cache line of its own, since every call reads it
 	_     [60]byte
 
-	keys  int // that can be told
+	keys  int // that can be reported
 	began int64
 
 	mu    sync.Mutex
@@ -108,7 +108,7 @@ func (s *Sketch[K]) Load(key K, took time.Duration, now int64) {
 }
 
 // adaptLocked notes a sample, and at every look at the share of calls that are
-// sampled, which is after an interval or burst samples, sees to it that there are
+// sampled, which is after an interval or burst samples, makes sure that there are
 // at most most a second, and at least a quarter of that where there are enough
 // calls. s.mu must be held.
 //
@@ -154,8 +154,8 @@ func (s *Sketch[K]) HotKeys(most int, now int64) inspect.HotKeys {
 }
 
 // window returns the time by which a faded count is to be divided for its rate:
-// what a second in each second since the start has faded to. In the first second
-// it is one, or a single call would be thousands a second.
+// the divisor that turns the faded counts into a rate per second. In the first second
+// it is one, or a single call would be thousands per second.
 func (s *Sketch[K]) window(now int64) time.Duration {
 	age := max(time.Duration(now-s.began), time.Second)
 	w := float64(halfLife) / math.Ln2 * -math.Expm1(-math.Ln2*float64(age)/float64(halfLife))

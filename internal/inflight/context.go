@@ -45,8 +45,8 @@ func (c *loadContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadl
 func (c *loadContext) Done() <-chan struct{} { return c.stop.Done() }
 
 // Err is DeadlineExceeded after the hard timeout. The contexts derived from
-// this one say Canceled in that case, because package context cannot be told
-// otherwise; the cause is right in both.
+// this one return Canceled in that case, because package context offers no
+// other way; the cause is right in both.
 func (c *loadContext) Err() error {
 	err := c.stop.Err()
 	if err != nil && c.expired.Load() {

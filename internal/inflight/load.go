@@ -17,8 +17,8 @@ func (f *Flight[K, V]) Joined() int { return int(f.joined) }
 func (f *Flight[K, V]) SupersededLocked() bool { return f.detached }
 
 // Ending reports whether the load's function has returned and its result is
-// about to be made final. Who comes now must not be handed it, since it is
-// older than the call: wait for Done, then look again.
+// about to be made final. A caller that comes now must not get it, because it
+// is older than the call: wait for Done, then look again.
 func (l *Load[K, V]) Ending() bool { return l.ending.Load() }
 
 // JoinersLocked tells how many callers wait now. The table's lock must be
@@ -53,7 +53,7 @@ func (l *Load[K, V]) Return() { l.ending.Store(true) }
 func (l *Load[K, V]) CompleteLocked() bool {
 	l.returned = true
 	l.prev.next, l.next.prev = l.next, l.prev
-	l.prev, l.next = nil, nil // whoever keeps l's context keeps l, but no other load
+	l.prev, l.next = nil, nil // a reference to l's context keeps l alive, but no other load
 	l.table.running--
 	return l.finishLocked()
 }

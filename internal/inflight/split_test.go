@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Who waits for a flight that is moved waits for its new load: the old one may
-// end, and his leaving is the new one's.
+// A caller that waits for a moved flight waits for its new load: the old one
+// may end, and his leaving is the new one's.
 func TestMovedFlightTakesItsCallersAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := Table[int, int]{Splits: true}

@@ -78,8 +78,8 @@ type Load[K comparable, V any] struct {
 	// Forced, the owner's too and written at the start: what others have loaded
 	// already will not do.
 	Forced bool
-	// Renews likewise: what others have loaded will do only if it is newer than
-	// what the owner's store has, and fresh.
+	// Renews likewise: a value loaded by others is used only if it is fresh,
+	// and newer than the one in the owner's store.
 	Renews bool
 	// Fence, the owner's too and guarded by Table.mu, is that of the fleet's
 	// lease under which the load runs; 0 for none.

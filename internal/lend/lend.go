@@ -57,7 +57,7 @@ type Edge struct{ from, to *Call } // guarded by mu
 var (
 	mu     sync.Mutex
 	search uint64       // guarded by mu: number of the last one
-	edges  atomic.Int64 // how many there are; an atomic for those who have none
+	edges  atomic.Int64 // how many there are; an atomic for loads that have none
 )
 
 // key is of size zero, so that a look-up allocates nothing.

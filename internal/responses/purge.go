@@ -36,10 +36,10 @@ func (s *Store) Purge(k Key, soft bool) int {
 	return len(all)
 }
 
-// Supersede is told of a change of k in the fleet, by its fence. If removed,
-// what was fetched under a lower one goes, and running writes under a lower one
-// are void. Else it is not the newest any more: at place 0 of the URL, or at one
-// of its variants' places. Both may be told late, and twice.
+// Supersede handles a change of k in the fleet, by its fence. If removed, what
+// was fetched under a lower one goes, and running writes under a lower one are
+// void. Else it is not the newest any more: at place 0 of the URL, or at one of
+// its variants' places. Both may be called late, and twice.
 func (s *Store) Supersede(k Key, place, fence uint64, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

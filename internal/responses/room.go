@@ -39,8 +39,8 @@ func (s *Store) newSpace() *space {
 	return sp
 }
 
-// gone is told of each list that leaves the cache, as part of its leaving. What
-// replaces a list counts the difference by itself.
+// gone is called for each list that leaves the cache, as part of its removal.
+// What replaces a list counts the difference by itself.
 func (sp *space) gone(e otter.DeletionEvent[Key, *list]) {
 	if e.Cause == otter.CauseReplacement {
 		return

@@ -83,8 +83,8 @@ func TestResponsesOfManyBytes(t *testing.T) {
 	s.Check(t)
 }
 
-// Among what was asked for once, a big response gets its place when it is asked
-// for again.
+// Among responses requested once, a large one gets its place when it is
+// requested again.
 func TestBigResponsesGetTheirPlace(t *testing.T) {
 	s := responses.New(responses.Options{Bytes: 1 << 20})
 	for i := range 1000 {
@@ -176,10 +176,10 @@ func TestReserveGivesBackNoMoreThanItTook(t *testing.T) {
 	s.Reserve(-101)
 }
 
-// 100,000 URLs that are asked for once each pass through 64 MiB: the bound
-// holds, what lives in memory is a little more, and what is used again and again
-// stays. The process takes about twice what lives, on a machine whose collector
-// has its turn in time.
+// 100,000 URLs, each requested once, pass through 64 MiB: the bound holds, what
+// lives in memory is a little more, and what is used again and again stays. The
+// process takes about twice what lives, on a machine whose collector has its
+// turn in time.
 func TestScanLeavesHotEntries(t *testing.T) {
 	const bound, scan, hot = 64 << 20, 100_000, 1000
 	s := responses.New(responses.Options{Bytes: bound})

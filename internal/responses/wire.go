@@ -22,9 +22,9 @@ const WireVersion = 1
 var ErrWire = errors.New("responses: not a response of a version that is known here")
 
 // A Wire is a response as the instances of a fleet pass it to each other: what
-// the origin said, and not what was made of it. Who reads one decides anew, by
-// its own policy, whether it may be stored, and for whom. Or it is a mark: what
-// the answers of the URL are kept apart by.
+// the origin sent, and not how it was interpreted. A reader decides again, by
+// its own policy, whether it may be stored, and for which requests. Or it is a
+// mark: what the answers of the URL are kept apart by.
 type Wire struct {
 	Key  Key      // it is compared whole: names of keys may be hashes
 	Vary []string // of a mark; a response has none here

@@ -182,8 +182,8 @@ func (s *Store) unclaimed(had *list) (*list, otter.ComputeOp) {
 }
 
 // merge returns the list of a key that has had and gets r, in the place of old
-// if that is not nil; nil if old is not there any more. Who was stored first
-// goes when there are too many, or too much for one key.
+// if that is not nil; nil if old is not there any more. The variant that was
+// stored first is evicted when there are too many, or too much for one key.
 func (s *Store) merge(had *list, old, r *Stored) *list {
 	if old != nil && (old.outdated() || !slices.Contains(had.all, old)) {
 		return nil

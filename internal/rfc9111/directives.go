@@ -108,9 +108,9 @@ func (m member) seconds() time.Duration {
 }
 
 // nextMember splits the first member off s, which is not empty. Members are
-// divided by commas. A semicolon is taken for a comma: it is in no directive's
-// grammar, and those who write it mean one; not to see a private behind it would
-// be the worse error.
+// divided by commas. A semicolon is treated as a comma: it is in no directive's
+// grammar, and servers that send it mean one; not to see a private behind it
+// would be the worse error.
 func nextMember(s string) (m member, rest string) {
 	for s != "" && (isBlank(s[0]) || isComma(s[0])) {
 		s = s[1:]

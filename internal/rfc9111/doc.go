@@ -4,6 +4,6 @@
 // on. What weir adds or tightens (no Set-Cookie is stored, credentials are
 // shared by proof only) is in the same functions, and marked.
 //
-// Whoever decides asks here, so that storing, sharing with those who wait, and
-// explaining cannot come to different answers.
+// All decisions are made here, so that storing, sharing with waiting requests,
+// and explaining cannot differ.
 package rfc9111

@@ -2,7 +2,7 @@ package rfc9111
 
 import "time"
 
-// Sharing says who among those who wait may have a response.
+// Sharing says which waiting requests may get a response.
 type Sharing uint8
 
 // The ways to share.
@@ -31,7 +31,7 @@ type Response struct {
 	// proxy-revalidate or no-cache were written.
 	StaleWhileRevalidate, StaleIfError time.Duration
 	StaleOffline                       time.Duration
-	MustRevalidate                     bool // stale is never served, whoever asks for it
+	MustRevalidate                     bool // stale is never served, to any request
 	Validate                           bool // no-cache: stored, but validated before each use
 
 	Vary []string // what it is kept apart by: canonical field names, and "cookie:NAME"; sorted

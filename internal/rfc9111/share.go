@@ -8,8 +8,8 @@ import (
 
 // indifferent are the request fields that [Indifferent] tells.
 var indifferent = []string{
-	// The program that asks, and where it comes from. Who answers by these says
-	// so in Vary.
+	// The program that asks, and where it comes from. An origin that depends on
+	// these sends Vary.
 	"User-Agent", "Sec-Ch-Ua*", "Referer", "Sec-Fetch-*", "Priority",
 	// Tracing.
 	"Traceparent", "Tracestate", "Baggage", "B3", "X-B3-*", "Sentry-Trace",
@@ -23,8 +23,8 @@ var indifferent = []string{
 
 // Indifferent returns the canonical names of the request fields in which two
 // requests may differ and still share a response without explicit freshness
-// (H2); a star stands for any end. They say who or what asks, along which way,
-// or what is evaluated for each request, but not what is asked for.
+// (H2); a star stands for any end. They describe the client, the path to it, or
+// what is evaluated for each request, but not the resource.
 //
 // Forwarded, X-Forwarded-Host, -Proto, -Port and -Prefix are not among them:
 // origins make links and redirects of what they say, so a client could choose

@@ -25,7 +25,7 @@ const (
 )
 
 // Read decides about the final response with that status and those fields to
-// req, of which q was read; it was asked for at sent, and its head came at
+// req, of which q was read; it was requested at sent, and its headers came at
 // received.
 //
 // After a 304, it is given the status of the stored response and what [Freshen]
@@ -34,7 +34,7 @@ func (p *Policy) Read(req *http.Request, q Request, status int, h http.Header, s
 	r := Response{Status: status, Received: received, Age: initialAge(h, sent, received)}
 	d := p.directives(h)
 	if d.mustUnderstand {
-		// RFC 9111 section 5.2.2.3: no-store is for those who do not know the
+		// RFC 9111 section 5.2.2.3: no-store is for caches that do not know the
 		// status.
 		d.noStore = d.noStore && !understood(status)
 	}
@@ -155,8 +155,8 @@ func (p *Policy) windows(r *Response, d *directives, brief bool) {
 	if d.sie == None {
 		r.StaleIfError = min(clip(p.StaleIfError), most)
 	}
-	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. Who states a
-	// window beside it means the window.
+	// RFC 9111 section 5.2.2.10: s-maxage implies proxy-revalidate. An origin
+	// that states a window next to it means the window.
 	if d.sMaxAge != None && r.StaleWhileRevalidate == 0 && r.StaleIfError == 0 {
 		r.MustRevalidate = true
 		return
@@ -251,8 +251,8 @@ func (p *Policy) storing(r *Response, d *directives, h http.Header) string {
 	return ""
 }
 
-// share decides who among those who wait may have r, which has passed veto (H2).
-// A freshness of 0 is stated by those who do not want reuse, so it proves no
+// share decides which waiting requests may get r, which has passed veto (H2).
+// An origin that states a freshness of 0 does not want reuse, so it proves no
 // more than none.
 func (r *Response) share(d *directives, forced bool) {
 	switch {
@@ -279,8 +279,8 @@ func forOneClient(status int) bool {
 	return false
 }
 
-// aboutTheClient tells the statuses that are not shared with those who wait,
-// since they say something about who asked.
+// aboutTheClient lists the statuses that are not shared with waiting requests,
+// because they are about the client.
 func aboutTheClient(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }

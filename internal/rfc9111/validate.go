@@ -9,7 +9,7 @@ import (
 // Validators adds to the request fields h the conditions with which a stored
 // response is validated (RFC 9111 section 4.3.1), in place of those that the
 // client sent, and reports whether the stored fields have a validator. A Range
-// goes as well: what is asked for is the whole. Without a validator h is left
+// goes as well: the whole response is requested. Without a validator h is left
 // with no conditions.
 func Validators(h, stored http.Header) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"} {

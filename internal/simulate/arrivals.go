@@ -9,7 +9,7 @@ import (
 // Arrivals is when calls arrive: an open loop, whose callers do not wait for
 // each other.
 type Arrivals struct {
-	// Rate is how many arrive a second at t, as a Poisson process.
+	// Rate is how many arrive per second at t, as a Poisson process.
 	Rate func(t time.Duration) float64
 	// Peak is the most that Rate returns.
 	Peak float64
@@ -18,10 +18,10 @@ type Arrivals struct {
 	Trace []time.Duration
 }
 
-// Steady returns arrivals at a constant rate a second.
+// Steady returns arrivals at a constant rate per second.
 func Steady(rate float64) Arrivals { return Scheduled(Const(rate)) }
 
-// Scheduled returns arrivals at a rate a second that changes in steps.
+// Scheduled returns arrivals at a rate per second that changes in steps.
 func Scheduled(s Schedule) Arrivals {
 	a := Arrivals{Rate: s.At}
 	for _, p := range s {
@@ -30,7 +30,7 @@ func Scheduled(s Schedule) Arrivals {
 	return a
 }
 
-// Cyclic returns arrivals at a rate a second that swings between low and high
+// Cyclic returns arrivals at a rate per second that swings between low and high
 // as a sine does. It starts in the middle, on the way up.
 func Cyclic(low, high float64, period time.Duration) Arrivals {
 	return Arrivals{Peak: high, Rate: func(t time.Duration) float64 {
@@ -38,7 +38,7 @@ func Cyclic(low, high float64, period time.Duration) Arrivals {
 	}}
 }
 
-// Bursts returns arrivals at a rate a second that is high for a time, then low
+// Bursts returns arrivals at a rate per second that is high for a time, then low
 // for a time, and so on.
 func Bursts(low, high float64, forLow, forHigh time.Duration) Arrivals {
 	return Arrivals{Peak: max(low, high), Rate: func(t time.Duration) float64 {

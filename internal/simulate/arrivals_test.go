@@ -38,7 +38,7 @@ func TestArrivalsHaveTheirRate(t *testing.T) {
 		got := arrived(t, c.a, c.from, c.to)
 		// Four standard deviations of a Poisson count.
 		if off := 4 * math.Sqrt(c.want/(c.to-c.from).Seconds()); math.Abs(got-c.want) > off {
-			t.Errorf("%s: %.1f a second; want %.1f within %.1f", c.name, got, c.want, off)
+			t.Errorf("%s: %.1f per second; want %.1f within %.1f", c.name, got, c.want, off)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type call struct {
 	// is closed.
 	verdict verdict
 	reason  string // of a refusal
-	limit   int    // of the gate at the arrival, before it was asked
+	limit   int    // of the gate at the arrival, before admission
 	entered bool   // whether it got to the source
 	admit   time.Duration
 	end     time.Duration

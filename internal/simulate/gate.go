@@ -68,8 +68,8 @@ func (open) Acquire(context.Context) (func(limit.Outcome), error) {
 
 // Ideal returns the contender that knows the source: it lets in as many calls
 // as the source serves at full speed, follows every step of that at once, and
-// keeps others in a queue. Who would wait there longer than maxWait, going by
-// the true service time, or has waited as long, is refused. A maxWait of 0 or
+// keeps others in a queue. A call that would wait there longer than maxWait by
+// the true service time, or has waited as long, is rejected. A maxWait of 0 or
 // less means the mean service time at the start of the run.
 //
 // What it gives is the mark that a limiter is measured against which has to

@@ -24,7 +24,7 @@ func TestPauseStopsWorkThatContinuesAfterIt(t *testing.T) {
 }
 
 // Answers, arrivals and deadlines while the gate is asleep are seen when it
-// wakes up. Who arrives then has waited since the arrival.
+// wakes up. A call that arrives then has waited since its arrival.
 func TestAsleepGateSeesEverythingWhenItWakesUp(t *testing.T) {
 	s := story(simulate.Const(1), 0, 60*ms)
 	s.Asleep = simulate.Window(0, 50*ms, 130*ms, 1)

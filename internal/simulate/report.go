@@ -59,7 +59,7 @@ type Phase struct {
 	// InFlight is how many calls were in the source, in the mean over time.
 	InFlight float64
 	// Capacity and Rate are how many calls at once the source served at full
-	// speed, and how many a second, in the mean over time.
+	// speed, and how many per second, in the mean over time.
 	Capacity, Rate float64
 
 	Settled Settled

@@ -62,7 +62,7 @@ func (s *Scenario) awake(t time.Duration) time.Duration {
 	for s.Asleep.At(t) > 0 {
 		next, ok := s.Asleep.after(t)
 		if !ok {
-			return t // asleep for ever: as if it were not
+			return t // asleep forever: as if it were not
 		}
 		t = next
 	}

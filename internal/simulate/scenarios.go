@@ -7,7 +7,7 @@ import (
 
 // The set of scenarios. Unless one says otherwise service times are
 // exponential, a load that takes twenty mean service times is ended, and a
-// load of 1 is as many calls a second as the source can serve at the start.
+// load of 1 is as many calls per second as the source can serve at the start.
 
 // Scenarios returns the whole set. One gate takes some ten seconds of real
 // time for it.

@@ -112,7 +112,7 @@ func (s *Source) ServiceAt(t time.Duration) time.Duration {
 	return time.Duration(s.Service.At(t) * float64(time.Second))
 }
 
-// RateAt returns how many calls a second the source can serve at t.
+// RateAt returns how many calls per second the source can serve at t.
 func (s *Source) RateAt(t time.Duration) float64 {
 	if s.Hung.At(t) > 0 || s.Paused.At(t) > 0 {
 		return 0

@@ -205,7 +205,7 @@ func TestConvoyThroughputAtFixedNumber(t *testing.T) {
 		over := float64(c.n-10) / 10
 		want := 200 / (1 + c.penalty*over)
 		if math.Abs(p.Goodput/want-1) > 0.02 {
-			t.Errorf("%d at once, penalty %v: %.1f a second; want %.1f", c.n, c.penalty, p.Goodput, want)
+			t.Errorf("%d at once, penalty %v: %.1f per second; want %.1f", c.n, c.penalty, p.Goodput, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 // whole. Ratios are to the first report, so that is the one to put the ideal
 // in.
 //
-// Rates are in calls a second, times are virtual. "capacity" and "rate" are the
-// source's, in calls at once and in calls a second. "of ideal" is goodput and
+// Rates are in calls per second, times are virtual. "capacity" and "rate" are the
+// source's, in calls at once and in calls per second. "of ideal" is goodput and
 // the 99th percentile in the eyes of the caller. "settled" is in mean service
 // times, see [Settled].
 func Table(w io.Writer, reports ...Report) error {

@@ -37,7 +37,7 @@ const (
 
 // Terms are the rate that a client has to keep up. The zero Terms ask for none.
 type Terms struct {
-	// MinRate is in bytes a second, none if it is not positive.
+	// MinRate is in bytes per second, none if it is not positive.
 	MinRate int64
 	// Grace is how long a client may be behind.
 	Grace time.Duration
@@ -51,7 +51,7 @@ const (
 	// memory is the time, of waiting for the client, over which its speed is
 	// averaged: some round trips.
 	memory = 200 * time.Millisecond
-	// brisk is the speed, in bytes a second, from which on a client is never cut
+	// brisk is the speed, in bytes per second, from which on a client is never cut
 	// for the sake of others.
 	brisk = 128 << 10
 	// Until more is known, a client counts as one that was twice as fast for so
@@ -168,7 +168,7 @@ func (c *Client) worth(n int) time.Duration {
 	return time.Duration(float64(n) / float64(c.terms.MinRate) * float64(time.Second))
 }
 
-// armLocked sees to it that c is looked at no later than at due. The timer is not
+// armLocked makes sure that c is looked at no later than at due. The timer is not
 // touched by waits that are short: when it fires it looks at what is left. c.mu
 // must be held.
 func (c *Client) armLocked(now, due time.Time) {
@@ -264,7 +264,7 @@ func (c *Client) Close() {
 	}
 }
 
-// speed returns how fast c is at the moment, in bytes a second, and whether it is
+// speed returns how fast c is at the moment, in bytes per second, and whether it is
 // waited for at all.
 func (c *Client) speed(now time.Time) (rate float64, waits bool) {
 	c.mu.Lock()

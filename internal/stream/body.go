@@ -64,7 +64,7 @@ type Body struct {
 	end      int64         // how much was written
 	over     bool          // past the limit: the window slides, nobody joins
 	refused  bool          // by Reserve; no chunk is counted from then on
-	reserved int64         // what Reserve was asked for and not given back
+	reserved int64         // what Reserve has taken and not given back
 	released bool
 	failed   error // of the first Write that did not append everything
 	finished bool

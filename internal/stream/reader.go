@@ -5,8 +5,9 @@ import (
 	"sort"
 )
 
-// A Reader is a cursor. It is used by one goroutine. Whoever joins closes it:
-// past the limit, Write waits for the foremost of those that are not closed.
+// A Reader is a cursor. It is used by one goroutine. The code that joins closes
+// it: past the limit, Write waits for the foremost of those that are not
+// closed.
 type Reader struct {
 	body   *Body
 	pos    int64 // guarded by body.mu, as all below; of the next byte it gets

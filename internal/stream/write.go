@@ -14,7 +14,7 @@ const (
 )
 
 // A chunk is a piece of the body. Its buffer is appended to within its capacity
-// and nothing in it changes after that, so whoever has a slice of what was
+// and nothing in it changes after that, so any holder of a slice of what was
 // written may read it without the lock, even when the chunk is long gone. The
 // buffer of a chunk is never used again for that reason.
 //
@@ -236,7 +236,7 @@ func windowChunk(window int64) int64 {
 }
 
 // add appends an empty chunk, unless Finish came in between: what Whole returns
-// is the one chunk then. What was taken for it is given back by Release.
+// is the one chunk then. What was reserved for it is given back by Release.
 func (b *Body) add(buf []byte, cost int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

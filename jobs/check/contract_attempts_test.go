@@ -348,8 +348,7 @@ func TestJ18AHandlerThatHasNotBegunHandsBack(t *testing.T) {
 	r.wantResult(r.submit(q, "a", jobs.SubmitOptions{}), "a")
 }
 
-// A handler that does not end when it is told to has its job taken from it all the
-// same.
+// A handler that ignores its context loses its job.
 func TestJ18AStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{Lease: time.Minute, MaxAttempts: 2})

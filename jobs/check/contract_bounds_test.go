@@ -182,7 +182,7 @@ func TestJ19AnOlderInputIsDecodedByItsVersion(t *testing.T) {
 	r.work(newer.WithCodecs(codec, jobs.JSON[string]()), jobs.WorkerOptions{}, log.echo)
 	r.wantResult(h, "a")
 	if v := <-versions; v != 1 {
-		t.Errorf("Decode was told version %d; want 1", v)
+		t.Errorf("Decode got version %d; want 1", v)
 	}
 }
 

@@ -210,8 +210,8 @@ func TestJ4RestartBeginsAnew(t *testing.T) {
 	}
 }
 
-// J5: After an acknowledged cancel no attempt starts and no result is stored; one that
-// runs is told through its context.
+// J5: After an acknowledged cancel no attempt starts and no result is stored;
+// the context of a running one is canceled.
 func TestJ5ACanceledJobDoesNotStart(t *testing.T) {
 	r := contract(t)
 	q := r.queue(jobs.QueueOptions{RetryInitial: 50 * time.Millisecond})

@@ -242,7 +242,7 @@ func (r *contractRig) eventually(what string, ok func() bool) {
 	}
 }
 
-// pass lets real time go by, in which something must not happen.
+// pass lets real time pass, in which something must not happen.
 func (r *contractRig) pass(d time.Duration) { <-time.After(d) }
 
 // A contractLog is what handlers have seen.
@@ -343,7 +343,7 @@ func (task childTask) run() error {
 		fmt.Printf("result %q %v\n", result, err)
 		return nil
 	}
-	// An attempt says that it has started, and ends once it is told to: whatever
+	// An attempt signals that it has started, and ends at a signal: whatever
 	// becomes of its context.
 	told := bufio.NewScanner(os.Stdin)
 	_, err = q.Work(func(ctx context.Context, j *stringJob) (string, error) {

@@ -179,8 +179,8 @@ func TestFaultClockJumpsAheadOfADeadlineInTheFirstAttempt(t *testing.T) {
 	faultWantResult(t, faultSubmit(t, c.queue, "a", jobs.SubmitOptions{Deadline: time.Hour}), "of a")
 }
 
-// When an attempt has started is known as well as the server's clock is, which is
-// told late, or was set back. It was not before the job was there.
+// The start of an attempt is known as well as the server's clock is, which is
+// read late, or was set back. It was not before the job was there.
 func TestFaultClockJumpsBackBeforeTheStart(t *testing.T) {
 	c := newFaultClocks(t, jobs.QueueOptions{})
 	h := faultSubmit(t, c.queue, "a", jobs.SubmitOptions{})

@@ -52,7 +52,7 @@ func TestFaultHandlerNeverReturns(t *testing.T) {
 		if j.Input == "hang" {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
-			<-hang // and does not heed it
+			<-hang // and ignores it
 		}
 		return "of " + j.Input, nil
 	})

@@ -317,7 +317,7 @@ func (p *faultProxy) copy(to, from net.Conn, change func([]byte) []byte) {
 	}
 }
 
-// The server says its time where it is asked about a stream, and nowhere else in
+// The server reports its time with the info of a stream, and nowhere else in
 // this form. The digits of the year are changed in place, so that the protocol,
 // which counts bytes, does not notice.
 var faultClock = regexp.MustCompile(`"ts":"([0-9]{4})-`)

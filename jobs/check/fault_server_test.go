@@ -29,7 +29,7 @@ func TestFaultServerKilledAgainAndAgain(t *testing.T) {
 			t.Parallel()
 			server := natstest.Start(t, natstest.Options{Sync: level == jobs.DurabilityDisk})
 			o := jobs.StoreOptions{Timeout: time.Second, Durability: level}
-			// How often an attempt can be lost is not what is asked here.
+			// How often an attempt can be lost is not tested here.
 			queue := jobs.QueueOptions{Lease: time.Second, MaxAttempts: 100}
 			submits := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)
 			works := faultNewQueue(t, faultStore(t, server.Connect(), o), queue)

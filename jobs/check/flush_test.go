@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/jobs/internal/journal"
 )
 
-// A heldFlusher is in the place of a server's own: it says who waits for it, and
-// lets nobody go before it is told to.
+// A heldFlusher is in the place of a server's own: it reports its waiters, and
+// releases none before the test does.
 type heldFlusher struct{ asked, let chan struct{} }
 
 func (f heldFlusher) Flush(ctx context.Context, _ string) error {
@@ -68,7 +68,7 @@ func TestJ1NothingIsToldBeforeItIsFlushed(t *testing.T) {
 		go func() { done <- step.do() }()
 		select {
 		case err := <-done:
-			t.Fatalf("%s = %v before a flush was asked for", step.what, err)
+			t.Fatalf("%s = %v before a flush was requested", step.what, err)
 		case <-f.asked:
 		}
 		select {

@@ -72,8 +72,8 @@ func TestHistoriesWithAKilledServerAreLinearizable(t *testing.T) {
 }
 
 // A Submit that had no answer has begun a life all the same. That one fails, another
-// Submit begins the next, and then the first one repeats its write, finds that this is
-// done, and as it was told to restart begins a third.
+// Submit begins the next, and then the first one repeats its write, finds that this
+// is done, and begins a third because of Restart.
 func TestASlowSubmitMayBeginTwoLives(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	submit := func(in string) lifeOp { return lifeOp{key: "0/a", call: "submit", in: in, restart: true} }

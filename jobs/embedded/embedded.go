@@ -177,7 +177,7 @@ func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// A provider is asked for each connection, and finds the server of then.
+// A provider is called for each connection, and finds the current server.
 type provider struct{ s *Server }
 
 // InProcessConn implements nats.InProcessConnProvider.

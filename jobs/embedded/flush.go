@@ -187,7 +187,7 @@ func (f *flusher) ask(a asked) {
 
 // While a file is flushed the server can hardly write to it. So where many wait,
 // the next flush waits for more of them: measured with 256 jobs at once, a
-// quarter to a third more of them a second than with one flush after another.
+// quarter to a third more of them per second than with one flush after another.
 const (
 	gatherFrom = 16
 	gatherFor  = 2 * time.Millisecond

@@ -67,7 +67,7 @@ func owner(f *os.File) string {
 
 // probe writes the process's id into the lock file, and so finds out early and
 // by name what would otherwise stop the server later: no space, no permission.
-// The space is asked for anew each time, since the file is cut before.
+// The space is allocated again each time, since the file is cut before.
 func probe(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("writing to it: %w", err)

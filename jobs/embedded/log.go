@@ -65,8 +65,8 @@ func (l *logger) Tracef(string, ...any)  {}
 
 // note keeps what is said during the start, and reports whether there is one. The
 // files were checked before, and what is not recovered fails the start, with the
-// first of what was said. The rest would look like a loss where a process was killed,
-// and is for those who look for it.
+// first of what was said. The rest would look like a loss where a process was
+// killed, and is logged at the debug level only.
 func (l *logger) note(msg string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ type Options struct {
 	Dir string
 
 	// Durability is jobs.DurabilityDisk (the default: every write is flushed before it is
-	// acknowledged) or jobs.DurabilityProcess (many more writes a second; after a loss of
+	// acknowledged) or jobs.DurabilityProcess (many more writes per second; after a loss of
 	// power those of the last SyncInterval may be missing).
 	Durability jobs.Durability
 

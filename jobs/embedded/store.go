@@ -133,7 +133,7 @@ func (s *Server) prepare() (*disk.Prepared, error) {
 	return p, nil
 }
 
-// consumersWithin bounds what is asked of a server that has just started.
+// consumersWithin bounds the wait for a server that has just started.
 const consumersWithin = time.Minute
 
 // consumers makes those that are missing.

@@ -63,7 +63,7 @@ func text(octets string) string {
 	return string(runes)
 }
 
-// octets is what text was made of.
+// octets returns the bytes that text was converted from.
 func octets(text string) string {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -30,14 +30,14 @@ it is, as do requests that do not take part.
 
 # One job, or two
 
-Requests with the same Idempotency-Key
-(draft-ietf-httpapi-idempotency-key-header) of one principal are one job of the
-route; another request with that key is 422. Without it, safe requests of one
-principal that are alike are one job as long as its result is kept, and a new one
-with Cache-Control: no-cache; those of anonymous clients are a job each, unless
-RouteOptions.ShareAnonymous is set. Other requests are a job each. They are in a queue of their own, whose
-name ends in -once, as what was begun of them may have happened: the handler is
-asked once, unless UnsafeAttempts says more.
+Requests with the same Idempotency-Key (draft-ietf-httpapi-idempotency-key-header)
+of one principal are one job of the route; another request with that key is 422.
+Without it, safe requests of one principal that are alike are one job as long as its
+result is kept, and a new one with Cache-Control: no-cache; those of anonymous
+clients are a job each, unless RouteOptions.ShareAnonymous is set. Other requests
+are a job each. They are in a queue of their own, whose name ends in -once, as what
+was begun of them may have happened: the handler is called once, unless
+UnsafeAttempts allows more.
 
 A job belongs to a principal: a client that sends another one gets 404, as for a job
 that does not exist. A client that sends none of RouteOptions.Principal is anonymous;

@@ -40,7 +40,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the answer was %d %s", e.status, http.StatusText(e.status))
 }
 
-// An oversizeError is an answer that is larger than what is kept.
+// An oversizeError is a response that is too large to keep.
 type oversizeError struct{ limit int }
 
 func (e *oversizeError) Error() string {

@@ -138,7 +138,7 @@ func TestH23_OneTableForErrors(t *testing.T) {
 	}
 }
 
-// C4: a job's error is shown to those who must not see what was asked for.
+// C4: a job's error is shown to clients that must not see the request.
 func TestC4_TargetsThatCannotBeReadAreNotTold(t *testing.T) {
 	for _, target := range []string{"/a%zz?token=sesame8472", "a?token=sesame8472", "/\x7f?token=sesame8472", ""} {
 		_, err := jobshttp.Rebuild(jobshttp.Request{Method: "GET", Target: target})

@@ -22,8 +22,9 @@ type call[V any] struct {
 // ask asks the Guard for key. The call ends when its caller says so, or at Close;
 // within is the caller's ctx with its budget.
 func (p *Promoter[K, V]) ask(ctx, within context.Context, key K) (*call[V], error) {
-	// Who leaves before the budget is spent will not be promoted: then the
-	// Guard's limiter may know when, and refuse what cannot be in time.
+	// A call whose caller leaves before the budget is spent will not be
+	// promoted: then the Guard's limiter may know when, and refuse what cannot
+	// be in time.
 	values := ctx
 	end, _ := within.Deadline()
 	if mine, ok := ctx.Deadline(); !ok || mine.After(end) {

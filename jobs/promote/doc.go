@@ -27,14 +27,14 @@ within the Lease of the queue, and then the key is loaded again.
 The Guard decides what becomes of the value, the job of the result. A write or an
 invalidation beats the load as always: what is overtaken is not kept by the Guard,
 nor by the fleet's Tier, which compares fences; the worker then asks again, so
-that the result is not older than what it was told of before it ended. The job's
-own fence decides whose result is the job's.
+that the result is not older than an invalidation it received before it ended. The
+job's own fence decides whose result is the job's.
 
 Without a fleet each process loads for itself: a worker in another process does
 not know of the load here, and its value is in that process's memory only. Callers
 have the job's result, by [jobs.Handle.Wait].
 
-# Who joins
+# Later callers
 
 Later callers ask the Guard as ever, for as long as they are ready to wait: they
 get a value from memory, or join the load. If that takes too long for them too,

@@ -26,7 +26,7 @@ func Example_readPostgres() {
 	defer pool.Close()
 
 	var queries atomic.Int64
-	// Who is missing from the map is not found.
+	// A user that is missing from the map is not found.
 	names := func(ctx context.Context, ids []int64) (map[int64]string, error) {
 		queries.Add(1)
 		rows, err := pool.Query(ctx, `SELECT id, name FROM customers WHERE id = ANY($1)`, ids)

@@ -34,7 +34,7 @@ func listed(state string) string {
 const asks = `document.querySelector("dialog[open]")`
 
 // act opens the only job of the list and presses the button that does something to
-// it: once for a no, by the keyboard, and once for a yes. It wants to be told what
+// it: once for a no, by the keyboard, and once for a yes. It wants to see what
 // became of the job.
 func (s *house) act(p *browser.Page, id, button, did string) {
 	s.t.Helper()
@@ -83,7 +83,7 @@ func TestConsoleCancelsAJob(t *testing.T) {
 }
 
 // A request is explained: what would become of it, and what is stored for its URL;
-// nobody is asked for that. What is no header is said to be none.
+// no confirmation is needed for that. What is no header is said to be none.
 func TestConsoleExplains(t *testing.T) {
 	s := open(t, "")
 	p := s.tab(chromium(t), browser.View{Width: 400, Height: 800})
@@ -98,7 +98,7 @@ func TestConsoleExplains(t *testing.T) {
 	must(t, p.Until(`document.querySelector(".verdict").innerText.includes("It makes a call of the source, which others may join.")`),
 		p.Until(`document.body.innerText.includes("route pages") && document.body.innerText.includes("Nothing is stored.")`))
 	if n := s.calls.Load(); n != 0 {
-		t.Errorf("%d calls of the service; want none, as nobody is asked", n)
+		t.Errorf("%d calls of the service; want none, as no request is made", n)
 	}
 	s.keeps.Store(true) // or a visit on a busy machine begins a refresh, which is a call
 	s.visit(30)         // of which one is for that page

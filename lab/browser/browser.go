@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/lab/engine"
 )
 
-// How long Chromium may take on a busy machine to start, and for what it is told.
+// How long Chromium may take on a busy machine to start, and for a command.
 const (
 	startPatience = time.Minute
 	patience      = 30 * time.Second
@@ -50,7 +50,7 @@ func Start(ctx context.Context) (*Browser, error) {
 		chromedp.NoFirstRun,
 		chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(startPatience),
-		// Nobody but us is asked anything.
+		// No other host is contacted.
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true),
@@ -103,7 +103,7 @@ func (b *Browser) Open(v View) (*Page, error) {
 	return p, nil
 }
 
-// hear is told what happens in the tab.
+// hear receives the events of the tab.
 func (p *Page) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

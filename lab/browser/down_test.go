@@ -27,7 +27,7 @@ func TestConsoleSaysThatTheServiceIsDown(t *testing.T) {
 }
 
 // When weir itself is gone every page says so, also one that is opened only then:
-// it has no good word that is not faded, shows no list that could be taken for an
+// it has no good word that is not faded, shows no list that could be treated as an
 // empty one, and still fits a narrow screen.
 func TestConsoleSaysThatWeirIsGone(t *testing.T) {
 	s := open(t, "")

@@ -158,8 +158,8 @@ func (s *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s, call %d\n", r.URL.Path, s.calls.Load())
 }
 
-// visit asks for n pages, of which some are asked for far more often than others,
-// and waits for all answers.
+// visit requests n pages, some of them far more often than others, and waits
+// for all responses.
 func (s *house) visit(n int) {
 	s.t.Helper()
 	for i := range n {

@@ -28,7 +28,7 @@ type compareCmd struct {
 	A           string   `arg:"" name:"url-a" help:"The first address, http://host:port/path."`
 	B           string   `arg:"" name:"url-b" help:"The second, whose figures are divided by the first's."`
 	Clients     string   `default:"64" placeholder:"N" help:"Clients of a closed loop, each of which asks again as soon as it is answered (${clients})."`
-	Rate        string   `placeholder:"N" help:"Requests a second of an open loop, in place of clients: they come whether or not the last ones are answered (${rates})."`
+	Rate        string   `placeholder:"N" help:"Requests per second of an open loop, in place of clients: they come whether or not the last ones are answered (${rates})."`
 	Duration    string   `default:"3s" placeholder:"TIME" help:"How long each address is measured in a round (${durations})."`
 	Rounds      string   `default:"10" placeholder:"N" help:"How often each address is measured (${rounds}). Six or more give an interval of 95 %."`
 	Timeout     string   `default:"10s" placeholder:"TIME" help:"What a request may take (${timeouts})."`
@@ -155,7 +155,7 @@ func (p comparison) tell(l *scenario.Lab) {
 		name string
 		of   func(result.Measurement) float64
 	}{
-		{"good answers a second", func(m result.Measurement) float64 { return m.PerSecond }},
+		{"good answers per second", func(m result.Measurement) float64 { return m.PerSecond }},
 		{"p50", func(m result.Measurement) float64 { return m.Latency.P50 }},
 		{"p99", func(m result.Measurement) float64 { return m.Latency.P99 }},
 		{"slowest", func(m result.Measurement) float64 { return m.Latency.Slowest }},

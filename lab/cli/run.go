@@ -45,7 +45,7 @@ func (c *runCmd) Run(r *command.Run) error {
 	return s.run(r, chosen)
 }
 
-// choose returns the scenarios that are asked for.
+// choose returns the requested scenarios.
 func (c *runCmd) choose() ([]scenario.Scenario, error) {
 	if len(c.Names) == 1 && c.Names[0] == "all" {
 		return scenarios.All(), nil
@@ -53,7 +53,7 @@ func (c *runCmd) choose() ([]scenario.Scenario, error) {
 	return scenario.Find(scenarios.All(), c.Names...)
 }
 
-// install sees to it that all engines and tools are there before the first
+// install makes sure that all engines and tools are there before the first
 // scenario starts.
 func (c *runCmd) install(r *command.Run, chosen []scenario.Scenario) error {
 	if !c.Install {

@@ -19,7 +19,7 @@ type soakCmd struct {
 	For     time.Duration `default:"30m" placeholder:"TIME" help:"How long load and faults go on."`
 	Seed    uint64        `placeholder:"N" help:"What decides which faults come when; one of the clock without it. It is printed."`
 	Jobs    string        `enum:"disk,cluster" default:"disk" help:"Who keeps the jobs: disk, each gateway itself; cluster, three NATS servers."`
-	Rate    float64       `default:"40" placeholder:"N" help:"Requests a second."`
+	Rate    float64       `default:"40" placeholder:"N" help:"Requests per second."`
 	Every   time.Duration `default:"10s" placeholder:"TIME" help:"From one fault to the next, on average."`
 	Out     string        `default:"soak" placeholder:"DIR" help:"Folder for the report, its chart, and the logs."`
 	Install bool          `help:"First install Redis if it is missing."`

@@ -2,7 +2,7 @@
 //
 // An engine listens on a free loopback port, keeps its data in a temporary
 // folder of its own, and runs as an unprivileged user where it refuses root.
-// Whoever started it stops it, by process id:
+// The process that started it stops it, by process ID:
 //
 //	pg, err := engine.Postgres(ctx, engine.PostgresOptions{})
 //	if err != nil {
@@ -39,8 +39,8 @@
 //
 // # Tests
 //
-// `go run ./lab/cmd/with postgres cassandra -- go test ./...` starts the
-// engines it is told, puts the address of each in WEIR_TEST_<ENGINE>, and sets
+// `go run ./lab/cmd/with postgres cassandra -- go test ./...` starts the named
+// engines, puts the address of each in WEIR_TEST_<ENGINE>, and sets
 // WEIR_TEST_ENGINES=required: a test that needs an engine then fails, instead
 // of being skipped, when it is missing.
 package engine

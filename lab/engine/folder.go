@@ -12,7 +12,7 @@ import (
 // Every engine's folder starts so; sweep looks for the name.
 const folderPrefix = "weir-engine-"
 
-// A folder is an engine's temporary folder. Who made it holds a lock on a file
+// A folder is an engine's temporary folder. Its creator holds a lock on a file
 // in it for as long as it lives, so that others can tell a folder in use from
 // one that a killed program left.
 type folder struct {

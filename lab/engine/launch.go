@@ -52,8 +52,8 @@ type launch struct {
 	// command returns what to run, for each try.
 	command func(h home, ports []int) (*exec.Cmd, error)
 
-	// ready reports whether the engine takes requests. It is asked every
-	// 10 ms.
+	// ready reports whether the engine takes requests. It is polled every 10
+	// ms.
 	ready func(ctx context.Context, h home, port int) bool
 }
 

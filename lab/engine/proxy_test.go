@@ -216,7 +216,7 @@ func TestProxiesOfAKilledProgramLeaveNothing(t *testing.T) {
 }
 
 // TestProxiesFailedStartSaysWhatTheServerSaid gives each an origin without an
-// address. Caddy looks for one only when it is asked.
+// address. Caddy looks for one only on request.
 func TestProxiesFailedStartSaysWhatTheServerSaid(t *testing.T) {
 	for _, name := range []string{"nginx", "varnish"} {
 		t.Run(name, func(t *testing.T) {

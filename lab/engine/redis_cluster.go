@@ -21,7 +21,7 @@ const (
 	redisSlots = 16384
 )
 
-// RedisClusterOptions say what a cluster is made of.
+// RedisClusterOptions say what a cluster consists of.
 type RedisClusterOptions struct {
 	RedisOptions
 
@@ -107,8 +107,8 @@ func startEach(ctx context.Context, l launch, n int) ([]*Server, error) {
 //
 //  1. each gets an epoch of its own, or masters would quarrel about slots;
 //  2. each master takes its part of the slots;
-//  3. the first is told of the others, and gossip does the rest;
-//  4. once all know all, replicas are told whose they are;
+//  3. the first gets the addresses of the others, and gossip does the rest;
+//  4. once all know all, replicas get their masters;
 //  5. the cluster is whole when each node says so.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {

@@ -60,7 +60,7 @@ func TestRedisIsThrowAway(t *testing.T) {
 }
 
 // needOrSay skips the test on a machine that cannot have the engine, even where
-// engines are required: who starts the tests has been told.
+// engines are required: the program that starts the tests has reported it.
 func needOrSay(t *testing.T, name string) {
 	t.Helper()
 	if err := engine.Installed(name); err != nil {

@@ -13,11 +13,11 @@ import (
 // see it.
 const (
 	WithoutFences        = "fences"        // a result that is refused is written all the same
-	WithoutPushes        = "pushes"        // nobody is told anything
+	WithoutPushes        = "pushes"        // none is delivered
 	WithoutInvalidations = "invalidations" // they are acknowledged, and undone
-	WithoutLeases        = "leases"        // who is told to wait is told to load
+	WithoutLeases        = "leases"        // a waiter is granted the load
 	WithMixedKeys        = "keys"          // a part of the name is lost
-	WithoutEnd           = "freshness"     // what is stored stays, and is fresh for ever; invalidations fail
+	WithoutEnd           = "freshness"     // what is stored stays, and is fresh forever; invalidations fail
 )
 
 var errBroken = errors.New("fleetlab: it is broken")

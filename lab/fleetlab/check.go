@@ -76,8 +76,8 @@ func (c *Checker) historyLocked(key string) *history {
 	return h
 }
 
-// Changing says that the source is about to be told to change key. The returned
-// function says that it has done so.
+// Changing says that the source is about to change key. The returned function
+// says that it has done so.
 func (c *Checker) Changing(key string) (changed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Checker) Changing(key string) (changed func()) {
 	}
 }
 
-// Invalidating says that the fleet is about to be told that key has changed. The
+// Invalidating says that key is about to be invalidated in the fleet. The
 // returned function says that it has acknowledged it. It is not called where it
 // has not.
 func (c *Checker) Invalidating(key string) (acknowledged func()) {

@@ -1,4 +1,4 @@
-// Package fleetlab is what the lab's experiments about the fleet are made of: a
+// Package fleetlab has the parts of the lab's experiments about the fleet: a
 // [Source] whose values have versions, an [Instance] of a service that has a
 // Guard before it, and a [Checker] that knows how old an answer may be.
 //

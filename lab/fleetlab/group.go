@@ -117,7 +117,7 @@ type Flow struct {
 // Steady is what came of a Flow.
 type Steady struct {
 	Gets, Failed, Loads int64
-	// Pairs are the different pairs of a Member and a key that it was asked for.
+	// Pairs are the different pairs of a Member and a key requested from it.
 	Pairs int64
 	// Late is how many Gets began over a tenth of a second late: the machine
 	// has not kept up.

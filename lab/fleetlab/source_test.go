@@ -104,7 +104,7 @@ func TestSourceHoldsCalls(t *testing.T) {
 		}
 		leave()
 		if d := <-took; d != wait {
-			t.Errorf("who left was told after %v; want %v", d, wait)
+			t.Errorf("the caller that left got its error after %v; want %v", d, wait)
 		}
 		time.Sleep(time.Hour - wait)
 		for range 2 {

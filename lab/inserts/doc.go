@@ -9,19 +9,18 @@
 //	batch   rows of concurrent callers gathered into one INSERT over that pool
 //	copy    rows of concurrent callers gathered into one COPY over that pool
 //
-// Every order has an id of its own, which its maker gives it. What the table
-// holds is compared with what the callers were told after every run: see
-// [Ledger].
+// Every order has an id of its own, which its maker gives it. After every run
+// the table is compared with what the callers got: see [Ledger].
 //
 // # Why nothing is doubled
 //
 // When the answer to an insert is lost, nobody knows whether it was committed.
-// Whoever sends it again, be it the caller or a [batch.Batcher] that retries
-// the items of a failed batch one by one, must be sure that the second one
-// does nothing if the first did. A look before the insert is not enough: the
-// first one may still be running, on a server that has not noticed that its
-// client is gone. A unique index on an id that the client made is: the second
-// insert of the same id waits for the first, and then finds its row. So
-// [InsertAll] says ON CONFLICT (id), and returns the row's number whoever
-// wrote it. COPY has no such clause; [CopyAll] is not to be retried.
+// A sender that repeats it, be it the caller or a [batch.Batcher] that retries
+// the items of a failed batch one by one, must be sure that the second one does
+// nothing if the first did. A look before the insert is not enough: the first
+// one may still be running, on a server that has not noticed that its client is
+// gone. A unique index on an id that the client made is: the second insert of
+// the same id waits for the first, and then finds its row. So [InsertAll] says
+// ON CONFLICT (id), and returns the row's number, whichever insert wrote it.
+// COPY has no such clause; [CopyAll] is not to be retried.
 package inserts

@@ -262,7 +262,7 @@ func (c *caller) insert(t *testing.T, o inserts.Order, bad bool) (number int64, 
 			t.Errorf("order %d is good, and was refused: %v", o.ID, err)
 		}
 		if outcome == inserts.Stored && number == 0 {
-			t.Errorf("order %d is stored, and its caller was told no number", o.ID)
+			t.Errorf("order %d is stored, and its caller got no number", o.ID)
 		}
 		if outcome != inserts.Unknown || c.rng.IntN(3) == 0 {
 			return number, outcome

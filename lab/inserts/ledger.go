@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Ledger keeps what callers were told about their orders, for a comparison
-// with the table. Each caller writes its own part and needs no lock for it.
+// A Ledger keeps the results that callers got for their orders, for a
+// comparison with the table. Each caller writes its own part and needs no lock
+// for it.
 type Ledger struct {
 	callers [][]told
 }
 
-// told is what a caller was told about one order.
+// told is the result that a caller got for one order.
 type told struct {
 	id, number int64 // number 0: it was not told one
 	outcome    Outcome
@@ -64,7 +65,7 @@ func (v Verdict) Err() error {
 	if v.Lost == 0 && v.Doubled == 0 && v.Unasked == 0 && v.Wrong == 0 {
 		return nil
 	}
-	return fmt.Errorf("inserts: the table is not what its callers were told: of %d acknowledged orders %d lost, %d doubled, %d wrong; %d that should not be there",
+	return fmt.Errorf("inserts: the table differs from what its callers got: of %d acknowledged orders %d lost, %d doubled, %d wrong; %d that should not be there",
 		v.Stored, v.Lost, v.Doubled, v.Wrong, v.Unasked)
 }
 

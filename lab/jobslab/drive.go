@@ -19,7 +19,7 @@ type Order struct {
 	Jobs       int           // of Process: so many are there before
 	Lasts      time.Duration // how long is submitted
 	Many       int           // of Enqueue: so many in each call; 0: one, by Submit
-	Rate       float64       // of Start: jobs a second
+	Rate       float64       // of Start: jobs per second
 }
 
 // A What is a kind of measurement.
@@ -41,8 +41,8 @@ const (
 const (
 	// Submitted counts jobs whose Submit returned no error, in Both.
 	Submitted = "submitted"
-	// SubmittedRate is that a second, while it was submitted.
-	SubmittedRate = "submitted a second"
+	// SubmittedRate is jobs submitted per second, during submission.
+	SubmittedRate = "submitted per second"
 	// Lost counts jobs that were accepted and never started.
 	Lost = "lost"
 	// Again counts starts of jobs that had started before.

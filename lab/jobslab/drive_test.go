@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/lab/result"
 )
 
-// memory is a System in memory, which can be told to do wrong.
+// memory is a System in memory, which can be made to fail.
 type memory struct {
 	refuse int64 // refuses each number that it divides; 0: none
 	lose   int64 // likewise for what is accepted and never handed out

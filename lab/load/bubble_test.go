@@ -76,7 +76,8 @@ func frozen() http.HandlerFunc {
 
 func TestOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	// Of 3,000 requests, 1,000 come due while the server stands still: the one
-	// after i ms waits for the other 1,000-i ms, whoever sends it and when.
+	// after i ms waits for the other 1,000-i ms, whichever worker sends it and
+	// when.
 	for _, most := range []int{0, 10, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, serve(t, frozen()), load.Spec{Mode: load.Open, Rate: 1000, Duration: 3 * time.Second, MaxInFlight: most})

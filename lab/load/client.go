@@ -21,8 +21,7 @@ const (
 	readBuffer = 16 << 10
 	// maxBody is the longest body of an answer; a longer one is a failure.
 	maxBody = 64 << 20
-	// closeWait is how long a server that was asked to close the connection
-	// has for it.
+	// closeWait is how long a server has to close the connection on request.
 	closeWait = 100 * time.Millisecond
 )
 

@@ -33,7 +33,7 @@ const (
 // Bounds of a [Spec].
 const (
 	maxClients = 20_000    // a host has some 28,000 ports for connections to one address
-	maxRate    = 1_000_000 // a second
+	maxRate    = 1_000_000 // per second
 	maxTime    = 24 * time.Hour
 	maxURLs    = 1_000_000
 )

@@ -16,9 +16,9 @@ import (
 // kinds of figures are also the names of picture files: those below, and for
 // other series, and for Values over X, the name in small letters with dashes.
 const (
-	throughput  = "throughput"   // good answers a second, as bars
+	throughput  = "throughput"   // good answers per second, as bars
 	latencies   = "latency"      // percentiles
-	goodput     = "goodput"      // good answers a second over X
+	goodput     = "goodput"      // good answers per second over X
 	slow        = "p99"          // 99th percentile over X
 	sourceCalls = "source-calls" // calls at the source over X
 )
@@ -122,11 +122,11 @@ func (d *drawer) settings() []string {
 }
 
 func (d *drawer) throughput() figure {
-	f := figure{kind: throughput, title: "Good answers a second"}
+	f := figure{kind: throughput, title: "Good answers per second"}
 	var top float64
 	bars := 0
 	f.panels = d.perSetting(func(setting string) (chart.Chart, bool) {
-		c := chart.Bars{Title: d.titled("good answers a second", setting), Format: figures.Rate}
+		c := chart.Bars{Title: d.titled("good answers per second", setting), Format: figures.Rate}
 		for _, g := range d.groups {
 			if settingOf(g.Median, d.Axis) != setting || g.Median.Requests == 0 {
 				continue
@@ -164,7 +164,7 @@ func (d *drawer) titled(what, setting string) string {
 }
 
 func barTip(g result.Group) string {
-	tip := figures.Rate(g.Median.PerSecond) + " good answers a second"
+	tip := figures.Rate(g.Median.PerSecond) + " good answers per second"
 	if low, high := g.Spread(); len(g.Rounds) > 1 {
 		tip += fmt.Sprintf(", median of %d rounds from %s to %s", len(g.Rounds), figures.Rate(low), figures.Rate(high))
 	}
@@ -312,7 +312,7 @@ func (d *drawer) addSeries(l *chart.Lines, m result.Measurement, name string) {
 // curves are lines over X: what every variant has of it.
 func (d *drawer) curves() []figure {
 	all := []figure{
-		d.curve(goodput, "Good answers a second", chart.Axis{Title: "good answers/s", Format: figures.Rate},
+		d.curve(goodput, "Good answers per second", chart.Axis{Title: "good answers/s", Format: figures.Rate},
 			func(m result.Measurement) (float64, bool) { return m.PerSecond, m.Requests > 0 }),
 		d.curve(slow, "The slowest hundredth of good answers (p99)", chart.Axis{Title: "p99", Kind: chart.Log, Format: figures.Millis},
 			func(m result.Measurement) (float64, bool) {

@@ -121,9 +121,9 @@ func medians(s *result.Scenario) grid {
 	})
 	switch {
 	case most > 1 && most == least:
-		out.Note = fmt.Sprintf("Of %d rounds by turns, the median by good answers a second; failed: in all rounds.", most)
+		out.Note = fmt.Sprintf("Of %d rounds by turns, the median by good answers per second; failed: in all rounds.", most)
 	case most > 1:
-		out.Note = "Of the rounds, the median by good answers a second; failed: in all rounds."
+		out.Note = "Of the rounds, the median by good answers per second; failed: in all rounds."
 	}
 	return out
 }

@@ -9,7 +9,7 @@ import (
 // dark ground.
 type Picture struct {
 	Name string // of the file: SCENARIO-KIND.svg, or headline.svg
-	Alt  string // what it shows, for those who do not see it
+	Alt  string // what it shows, for readers who do not see it
 	SVG  []byte
 }
 

@@ -1,7 +1,6 @@
-// Package scenario is what the lab's scenarios are made of, and what runs
-// them.
+// Package scenario has the parts of the lab's scenarios, and runs them.
 //
-// A [Scenario] is one file: what is asked, the engines it needs, the service
+// A [Scenario] is one file: the question, the engines it needs, the service
 // under load in its variants, the load, what is measured and what must hold.
 // Its Run gets a [Lab], which starts what it needs and stops it whatever
 // happens, and writes down what was measured:

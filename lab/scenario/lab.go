@@ -99,7 +99,7 @@ func (l *Lab) Measurements(variant, setting string) []result.Measurement {
 	return found
 }
 
-// Rates returns the good answers a second of each round of a variant under a
+// Rates returns the good answers per second of each round of a variant under a
 // setting, for result.Ratio.
 func (l *Lab) Rates(variant, setting string) []float64 {
 	var rates []float64

@@ -49,9 +49,8 @@ type Job struct {
 }
 
 // Measure resets the service, sends the load, and writes the measurement down.
-// Without a service (nil) the load's URLs are whole addresses, and nobody is
-// asked what the source has seen. What the source sees of a warm-up does not
-// count.
+// Without a service (nil) the load's URLs are whole addresses, and the source's
+// counters are not read. What the source sees of a warm-up does not count.
 func (l *Lab) Measure(ctx context.Context, s *Server, j Job) (result.Measurement, error) {
 	j.Load.URLs = s.urls(j.Load.URLs)
 	return l.measure(ctx, s, j, func(ctx context.Context) (result.Measurement, error) {

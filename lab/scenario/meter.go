@@ -85,7 +85,7 @@ func (m *Meter) source() result.Source {
 	return s
 }
 
-// series returns the calls a second over time, up to now.
+// series returns the calls per second over time, up to now.
 func (m *Meter) series(now time.Time) result.Series {
 	m.mu.Lock()
 	defer m.mu.Unlock()

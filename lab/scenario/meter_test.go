@@ -29,7 +29,7 @@ func TestMeter(t *testing.T) {
 			t.Errorf("longest %v ms, mean %v ms; want 200, 125: the early one does not count", s.LongestMS, s.MeanMS)
 		}
 		if got, want := m.series(time.Now()).Values, []float64{10, 10, 0}; !slices.Equal(got, want) {
-			t.Errorf("calls a second over time = %v; want %v", got, want)
+			t.Errorf("calls per second over time = %v; want %v", got, want)
 		}
 		if n := m.Running(); n != 0 {
 			t.Errorf("%d running; want 0", n)

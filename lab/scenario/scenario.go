@@ -56,7 +56,7 @@ type Service struct {
 	// Meter counts the calls at the source.
 	Meter *Meter
 
-	// Gauges are sampled ten times a second, by the name of the series.
+	// Gauges are sampled ten times per second, by the name of the series.
 	Gauges map[string]func() float64
 
 	// Values returns further numbers, by name, when a measurement ends.

@@ -34,7 +34,7 @@ type Server struct {
 // table.
 const startTimeout = 2 * time.Minute
 
-// stopGrace is how long a process of the lab has to end when it is told to.
+// stopGrace is how long a process of the lab has to end after a signal.
 const stopGrace = 5 * time.Second
 
 // Serve starts the scenario's service in that variant, with parameters that

@@ -76,8 +76,8 @@ type activityStore interface {
 	close()
 }
 
-// An activityLedger keeps what callers were told of their inserts, to be
-// compared with the database. The zero ledger is empty.
+// An activityLedger keeps the results that callers got for their inserts, for a
+// comparison with the database. The zero ledger is empty.
 type activityLedger struct {
 	mu   sync.Mutex
 	told []toldActivity // guarded by mu
@@ -85,7 +85,7 @@ type activityLedger struct {
 
 type toldActivity struct {
 	id     uuid
-	stored bool // the caller was told so; otherwise it got an error
+	stored bool // the caller got an acknowledgement; otherwise it got an error
 }
 
 func (l *activityLedger) tell(id uuid, err error) {
@@ -102,7 +102,7 @@ func (l *activityLedger) clear() {
 
 // An activityCount is what a comparison has found.
 type activityCount struct {
-	Acknowledged int // inserts whose callers were told that they are stored
+	Acknowledged int // inserts whose callers got an acknowledgement
 	Failed       int // those whose callers got an error: stored or not
 	Stored       int // rows in the database
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/lab/scenario"
 )
 
-// An activityPlan is what a service of activities is made of.
+// An activityPlan has the parts of a service of activities.
 type activityPlan struct {
 	Cassandra bool // else PostgreSQL
 	Address   string

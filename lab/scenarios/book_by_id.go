@@ -91,7 +91,7 @@ type shelf struct {
 
 	mu    sync.Mutex
 	now   map[string]int  // guarded by mu; loads that run, by book
-	asked map[string]bool // guarded by mu; books that were asked for
+	asked map[string]bool // guarded by mu; books that were requested
 	twice int             // guarded by mu
 	wrong int             // guarded by mu
 }

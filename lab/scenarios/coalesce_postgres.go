@@ -28,7 +28,7 @@ import (
 var coalescePostgres = scenario.Scenario{
 	Name:  "coalesce-postgres",
 	Title: "A thousand connections, a hundred rows in PostgreSQL",
-	Asks:  "A thousand clients want one of a hundred rows each. What does the database make of a query for each request, and what if those who want the same row at the same time share one?",
+	Asks:  "A thousand clients want one of a hundred rows each. How does the database cope with a query for each request, and what if clients that want the same row at the same time share one?",
 	Published: &result.Published{
 		Title: "Benchmark: Request Coalescing in Go",
 		Setup: "A table of 100 messages, each with a user of 16 characters and a text of 100, in PostgreSQL. A request is answered with one of them, drawn at random, as JSON. ab sends 50,000 requests over 1,000 connections at a time, without keep-alive, first to a handler that queries for each request, then to one with x/sync singleflight around the query.",
@@ -66,7 +66,7 @@ const (
 	rowTTL = time.Second
 )
 
-// The two ways of connecting. ab has no keep-alive unless it is asked to.
+// The two ways of connecting. ab has no keep-alive without -k.
 const (
 	noKeepAlive = "a connection for each request"
 	keepAlive   = "keep-alive"
@@ -331,9 +331,9 @@ func protectRows(variant string, find rowFunc) (rowFunc, *weir.Guard[int64, *mes
 		var g singleflight.Group
 		return func(ctx context.Context, id int64) (*message, error) {
 			v, err, _ := g.Do(strconv.FormatInt(id, 10), func() (any, error) {
-				// Were the query to end with the request of whoever came first,
-				// the others would fail with it. The bound is what weir's
-				// queries have, so that the same queries are compared.
+				// If the query ended with the first request, the others would
+				// fail with it. The bound is what weir's queries have, so that
+				// the same queries are compared.
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weir.DefaultLoadTimeout)
 				defer cancel()
 				return find(ctx, id)

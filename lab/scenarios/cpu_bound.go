@@ -95,9 +95,9 @@ func medianRound(all []result.Measurement, variant, setting string) result.Measu
 	panic(fmt.Sprintf("scenarios: %q, %q was not measured", variant, setting))
 }
 
-// noteShare tells when a service that was asked for more than it could do did
-// not get the share that it is held to, because others used the processors:
-// its figures are then not those of the share.
+// noteShare tells when an overloaded service did not get the share that it is
+// held to, because others used the processors: its figures are then not those
+// of the share.
 func noteShare(l *scenario.Lab, m result.Measurement) {
 	if m.CPU != nil && m.CPU.Service < 0.9*heldTo {
 		l.Note("%s, %s: it got %.2f CPU, and its share is %g. The machine was busy with other things, so these figures are too low.", m.Variant, m.Setting, m.CPU.Service, heldTo)
@@ -111,7 +111,7 @@ func publishedBefore(r result.Row, before float64) result.Row {
 }
 
 // usedTable tells what each request has cost: whether fewer requests come of
-// waiting for the share or of dearer requests.
+// waiting for the share or of more expensive requests.
 func usedTable(title string, all []result.Measurement) result.Table {
 	t := result.Table{Title: title, Head: []string{"variant", "setting", "requests/s", "p50, ms", "p99, ms", "CPU of the services", "CPU of a request, ms"}}
 	for _, m := range all {

@@ -1,6 +1,6 @@
 // Package scenarios holds the lab's experiments, one file each.
 //
-// A file begins with what is asked, goes on with the service in its variants,
+// A file begins with the question, goes on with the service in its variants,
 // which runs in a process of its own, and ends with the load and what must
 // hold. What the scenarios of a published text have in common with each other
 // is little; what they share with all is package scenario.

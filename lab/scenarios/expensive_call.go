@@ -23,12 +23,12 @@ var expensiveCall = scenario.Scenario{
 	Published: &result.Published{
 		Title: "Protecting Expensive Calls In Go (2024)",
 		URL:   "https://github.com/lezhnev74/go_expensive_call",
-		Setup: "A call of 1 s behind an endpoint; hey sends 4 requests, 2 at a time. Level 0 has nothing, level 1 a cache of 10 s, level 2 coalescing around the cache, level 3 a token bucket of one request a second before both.",
+		Setup: "A call of 1 s behind an endpoint; hey sends 4 requests, 2 at a time. Level 0 has nothing, level 1 a cache of 10 s, level 2 coalescing around the cache, level 3 a token bucket of one request per second before both.",
 		Inconsistencies: []string{
 			"The text names the answer of level 3 \"419 Too Many Requests\"; its code and its output have 429.",
 		},
 		Flaws: []string{
-			"The limit of level 3 stands at the door: it refuses requests that the cache would have answered for nothing. Behind the coalescer it counts calls, and nobody needs to be refused.",
+			"The limit of level 3 is in front of the cache: it refuses requests that the cache would have answered for nothing. Behind the coalescer it counts calls, and nobody needs to be refused.",
 		},
 	},
 	Needs:   []string{"hey"},
@@ -41,7 +41,7 @@ const (
 	level0       = "0 unprotected"
 	level1       = "1 cache"
 	level2       = "2 weir: cache and coalescing"
-	level3before = "3 weir, limit at the door"
+	level3before = "3 weir, limit in front"
 	level3behind = "3 weir, limit behind the coalescer"
 )
 
@@ -87,9 +87,9 @@ func runExpensive(ctx context.Context, l *scenario.Lab) error {
 	l.Row(result.NewRow("calls, level 0 → 1", "calls", result.Lower).Published(4, 2).Here(float64(before.Source.Calls), float64(one.Source.Calls)))
 	l.Row(result.NewRow("calls, level 0 → 2", "calls", result.Lower).Published(4, 1).Here(float64(before.Source.Calls), float64(two.Source.Calls)))
 	ahead, behind := l.One(level3before), l.One(level3behind)
-	l.Row(result.NewRow("answers of 4, limit at the door → behind the coalescer", "answers", result.Higher).
+	l.Row(result.NewRow("answers of 4, limit in front → behind the coalescer", "answers", result.Higher).
 		Here(float64(ahead.Good), float64(behind.Good)))
-	l.Note("A limit at the door counts requests: with one request a second, two of the four are refused although the answer lay ready. " +
+	l.Note("A limit in front of the cache counts requests: with one request per second, two of the four are refused although the answer lay ready. " +
 		"Behind the coalescer it counts calls, which is what it protects: four requests are one call, one call is within the limit, and all four are answered.")
 	return nil
 }

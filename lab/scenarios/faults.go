@@ -78,8 +78,8 @@ func protect(variant string, call getter, options weir.Options) (getter, error) 
 	return guard.Get, nil
 }
 
-// A faulty is a service whose source does as it is told: begin lets calls go
-// on that wait for it, heal ends the fault.
+// A faulty is a service whose source fails on request: begin lets calls go on
+// that wait for it, heal ends the fault.
 type faulty struct {
 	meter  scenario.Meter
 	inside atomic.Int64 // requests in the handler
@@ -247,8 +247,7 @@ func tally(load string, replies []reply, elapsed time.Duration) result.Measureme
 	return m
 }
 
-// plain is an error without the address that was asked, which is another in
-// each run.
+// plain is an error without the called address, which differs in each run.
 func plain(err error) string {
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner

@@ -110,7 +110,7 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 		Title: "Calls at the source",
 		Head:  []string{"Instances", "cold key, apart", "in a fleet", "Zipf, apart", "in a fleet"},
 	}
-	single := measuredFleet(l, perProcess, zipfWorkload, 1).Source.Calls // a call for each key that is asked for
+	single := measuredFleet(l, perProcess, zipfWorkload, 1).Source.Calls // a call for each requested key
 	for _, n := range sizes {
 		row := []string{strconv.Itoa(n)}
 		for _, setting := range []string{oneColdKey, zipfWorkload} {
@@ -135,5 +135,5 @@ func judgeFleet(l *scenario.Lab, sizes []int) {
 		l.Row(result.NewRow(fmt.Sprintf("calls at the source, %d instances, %s", most, setting), "calls", result.Lower).
 			Here(float64(before.Source.Calls), float64(after.Source.Calls)))
 	}
-	l.Note("Each instance is a process with a Guard, whose TTL is an hour; nginx hands requests to them in turn. The cold key is asked for by all clients at once.")
+	l.Note("Each instance is a process with a Guard, whose TTL is an hour; nginx hands requests to them in turn. All clients request the cold key at once.")
 }

@@ -32,7 +32,7 @@ type chaosSetup struct {
 	Lasts     time.Duration // the fault
 	Mend      time.Duration // how long after it an instance may still be cut off
 	After     time.Duration // of load after that
-	Rate      int           // requests a second
+	Rate      int           // requests per second
 	Burst     int           // how many are sent at once
 	Service   fleetSetup
 	Bounds    fleetlab.Bounds // that are asserted
@@ -132,7 +132,7 @@ func measureChaos(ctx context.Context, l *scenario.Lab, set chaosSetup, fault ch
 }
 
 // startEngine starts what the fault needs and returns the addresses of the
-// engines. The instances are told of the link, where there is one.
+// engines. The instances get the link, where there is one.
 func (c *chaos) startEngine(ctx context.Context) (addrs []string, err error) {
 	e := &c.set.Service.Engine
 	if c.fault.needs == aCluster {
@@ -239,7 +239,7 @@ func (c *chaos) burst(ctx context.Context, key string, most int) (float64, error
 	return float64(loads), err
 }
 
-// loads is how often the source was asked for a key.
+// loads is how often a key was loaded from the source.
 func (c *chaos) loads(ctx context.Context, key string) (int, error) {
 	text, err := c.fleet.order(ctx, "/loads/"+key)
 	if err != nil {

@@ -321,7 +321,7 @@ func (n *numbers) steady(ctx context.Context) error {
 	set := groupSetup{Members: scenario.Size(n.lab, 8, 3)}
 	set.TTL, set.Wait = scenario.Size(n.lab, time.Minute, 2*time.Second), 5*time.Millisecond
 	set.MemoryCap = set.TTL
-	// It is asked twice: to warm up, and to measure; for a TTL each.
+	// It is requested twice: to warm up, and to measure; for a TTL each.
 	set.Flow = fleetlab.Flow{Rate: scenario.Size(n.lab, 5000, 200), Duration: set.TTL, Keys: scenario.Size(n.lab, 100_000, 1000)}
 	s, err := n.serve(ctx, steadyState, steadyState, set)
 	if err != nil {
@@ -364,8 +364,8 @@ func (n *numbers) steady(ctx context.Context) error {
 	n.row(steadyState+": the least, where values are not pushed", valueOf(v[floorGet], 3), "")
 	n.lab.Check(steadyState+": nobody fails", flow.Failed == 0, "%d of %d failed", flow.Failed, flow.Gets)
 	n.lab.CheckTime(steadyState+": commands a Get are within a tenth of the least", v[commandsGet] <= v[floorGet]*1.1, "%.3f; %.3f", v[commandsGet], v[floorGet])
-	n.lab.Note("In the steady state the instances sent %s for %d Gets, and loaded %d times. In %v an instance is asked for %d different keys, on average. "+
-		"The least is arithmetic: for each time that a key is loaded its loader asks and stores, and each other instance that is asked for it before it expires asks once.",
+	n.lab.Note("In the steady state the instances sent %s for %d Gets, and loaded %d times. In %v an instance gets requests for %d different keys, on average. "+
+		"The least is arithmetic: for each load of a key its loader asks and stores, and each other instance that gets a request for it before it expires asks once.",
 		commands, flow.Gets, flow.Loads, set.Flow.Duration, flow.Pairs/int64(set.Members))
 	return s.Stop()
 }
@@ -374,8 +374,8 @@ func (n *numbers) steady(ctx context.Context) error {
 // the TTL, keys are drawn by Zipf's law with exponent 1, and values are not
 // pushed. With x the Gets of a key in a TTL on one of n instances, the time from
 // one load of it to the next is 1+1/nx of the TTL: it expires, and then somebody
-// asks. Each other instance is asked for it before it expires with a likelihood
-// of 1-exp(-x).
+// asks. Each other instance gets a request for it before it expires with a
+// probability of 1-exp(-x).
 func floorOf(n int, f fleetlab.Flow) float64 {
 	gets := float64(f.Rate) * f.Duration.Seconds()
 	sum, below := 0.0, 0.0

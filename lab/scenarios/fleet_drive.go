@@ -19,7 +19,7 @@ type driver struct {
 	fleet  *fleetOf
 	check  *fleetlab.Checker
 	client *http.Client
-	rate   int           // requests a second
+	rate   int           // requests per second
 	every  time.Duration // between two changes
 
 	mu      sync.Mutex

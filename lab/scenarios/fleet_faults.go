@@ -135,8 +135,8 @@ func holderKilled(ctx context.Context, c *chaos, values map[string]float64) erro
 }
 
 // holderStopped stops the instance that loads what others wait for, beyond its
-// lease. Meanwhile the source changes, and the fleet is told. What the instance
-// brings when it goes on is too late.
+// lease. Meanwhile the source changes, and the fleet gets an invalidation. What
+// the instance brings when it goes on is too late.
 func holderStopped(ctx context.Context, c *chaos, values map[string]float64) error {
 	holder, wait, err := c.held(ctx, "stopped")
 	if err != nil {

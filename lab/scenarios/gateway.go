@@ -111,7 +111,7 @@ func judgeHits(l *scenario.Lab) {
 		}
 		l.Check(v+": no request fails", failed == 0, "%d failed", failed)
 	}
-	table := result.Table{Title: "Answers a second, of the bare handler's in the same round", Head: []string{"", "ratio", "95 % interval", "answers/s", "p99 ms", "CPU"}}
+	table := result.Table{Title: "Answers per second, of the bare handler's in the same round", Head: []string{"", "ratio", "95 % interval", "answers/s", "p99 ms", "CPU"}}
 	for _, v := range append([]string{bareHandler}, allFronts...) {
 		m := medianOf(l, v, "")
 		of := result.Ratio(l.Rates(v, ""), l.Rates(bareHandler, ""))

@@ -12,7 +12,7 @@ import (
 var gatewayMemory = scenario.Scenario{
 	Name:    "gateway-memory",
 	Title:   "More answers than the store can hold",
-	Asks:    "A hundred thousand addresses are asked for once each, as a crawler does, and a hundred again and again, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are those that are wanted still there?",
+	Asks:    "A hundred thousand addresses are requested once each, as a crawler does, and a hundred again and again, through a store of 64 MiB that cannot hold them all. How much memory does it take, and are those that are wanted still there?",
 	Needs:   gatewayNeeds,
 	Service: gatewayService,
 	Run:     runGatewayMemory,

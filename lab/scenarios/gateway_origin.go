@@ -22,8 +22,8 @@ type originSetup struct {
 	Work    time.Duration // what each of these takes
 }
 
-// An answer of the origin is told by the first part of the path; what follows
-// makes it another one.
+// The first part of the path selects the origin's response; what follows makes
+// it another one.
 type originAnswer struct {
 	waits  float64 // times Wait
 	works  bool    // it takes a permit

@@ -40,7 +40,7 @@ type gatewayLoad struct {
 	l        *scenario.Lab
 	origin   *scenario.Server
 	permits  int
-	capacity float64 // calls a second
+	capacity float64 // calls per second
 }
 
 func runGatewayOverload(ctx context.Context, l *scenario.Lab) error {
@@ -105,8 +105,8 @@ func (g gatewayLoad) bound() gatewaySetup {
 	return gatewaySetup{Calls: g.permits + (g.permits+9)/10, Queue: g.permits, QueueWait: queueWait}
 }
 
-// workURLs are so many addresses that none is asked for again while an answer
-// is under way: nothing can be shared, either.
+// workURLs are so many addresses that none is requested again while a call for
+// it is in flight: nothing can be shared, either.
 func workURLs(f front, kind string, n int) []string {
 	var urls []string
 	for _, k := range keyPaths(n) {
@@ -161,8 +161,8 @@ func (g gatewayLoad) measure(ctx context.Context, f front, factor float64, round
 	return nil
 }
 
-// refusals are the requests that were told that there is no room for them: by
-// 503, or of nginx by 502, which has no server left when the only one is full.
+// refusals are the requests that were rejected for lack of room: by 503, or of
+// nginx by 502, which has no server left when the only one is full.
 func refusals(m result.Measurement) int64 {
 	n := m.Statuses[http.StatusServiceUnavailable]
 	if m.Variant == byNginxMost {
@@ -201,7 +201,7 @@ func (g gatewayLoad) measureStale(ctx context.Context) error {
 
 func (g gatewayLoad) judge() {
 	table := result.Table{
-		Title: fmt.Sprintf("At %d times the capacity of %.0f calls a second", judged, g.capacity),
+		Title: fmt.Sprintf("At %d times the capacity of %.0f calls per second", judged, g.capacity),
 		Head:  []string{"", "answers in time, of the capacity", "p99 ms", "refused", "failed", "most calls at once"},
 	}
 	for _, v := range slices.Concat([]string{unprotected}, overloadFronts, []string{weirStale}) {
@@ -215,12 +215,12 @@ func (g gatewayLoad) judge() {
 	g.l.Table(table)
 	none, weir, stale := medianOf(g.l, unprotected, times(judged)), medianOf(g.l, shielded, times(judged)), medianOf(g.l, weirStale, times(judged))
 	g.l.Check("weir: never more calls at once than the cap", weir.Source.Most <= g.permits, "%d", weir.Source.Most)
-	g.l.CheckTime("weir: at least 95 % of the capacity", weir.PerSecond >= 0.95*g.capacity, "%.0f of %.0f answers a second", weir.PerSecond, g.capacity)
+	g.l.CheckTime("weir: at least 95 % of the capacity", weir.PerSecond >= 0.95*g.capacity, "%.0f of %.0f answers per second", weir.PerSecond, g.capacity)
 	if !g.l.Small {
 		idle := medianOf(g.l, shielded, times(0.5))
 		g.l.CheckTime("weir: p99 of what is let in at most twice that of the idle origin", p99(weir) <= 2*p99(idle), "%.1f ms; idle %.1f ms", p99(weir), p99(idle))
 	}
-	g.l.CheckTime("weir, stale on overload: more answers than the capacity", stale.PerSecond > g.capacity, "%.0f a second", stale.PerSecond)
+	g.l.CheckTime("weir, stale on overload: more answers than the capacity", stale.PerSecond > g.capacity, "%.0f per second", stale.PerSecond)
 	g.l.Row(result.NewRow(fmt.Sprintf("answers in time at %d times the capacity", judged), "answers/s", result.Higher).
 		Here(none.PerSecond, weir.PerSecond).Under(g.capacity).Noted("the ceiling is the capacity"))
 	g.l.Row(result.NewRow("the same, with old answers on overload", "answers/s", result.Higher).Here(none.PerSecond, stale.PerSecond))

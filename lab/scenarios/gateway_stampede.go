@@ -244,7 +244,7 @@ func (s stampede) judge() {
 	s.judgeWeir(origin)
 }
 
-// judgeWeir checks what is asked of weir.
+// judgeWeir checks the requirements on weir.
 func (s stampede) judgeWeir(origin float64) {
 	cold, slow, gone := medianOf(s.l, shielded, coldObject), medianOf(s.l, shielded, slowBody), medianOf(s.l, shielded, leaderGone)
 	s.l.Check("weir, "+coldObject+": one call, always", mostCalls(s.l, shielded) == 1, "%d", mostCalls(s.l, shielded))

@@ -13,7 +13,7 @@ import (
 
 var hung = scenario.Scenario{
 	Name:    "hung",
-	Title:   "The call hangs for ever",
+	Title:   "The call hangs forever",
 	Asks:    "Fifty callers share one call, and it never returns, whatever its context says. How long do they wait, and can the key be used again once the source is well?",
 	Service: hungService,
 	Run:     runHung,
@@ -66,7 +66,7 @@ func runHung(ctx context.Context, l *scenario.Lab) error {
 
 func judgeHung(l *scenario.Lab, set hungSetup) {
 	during, after := l.Measurements(shielded, withFault)[0], l.Measurements(shielded, afterward)[0]
-	l.Check("weir: each caller is told before it hangs up, by a 504", during.Statuses[http.StatusGatewayTimeout] == crowd, "%v", during.Statuses)
+	l.Check("weir: each caller gets a 504 before it disconnects", during.Statuses[http.StatusGatewayTimeout] == crowd, "%v", during.Statuses)
 	l.Check("weir: one call hangs", during.Source.Calls == 1 && during.Values[callsRunning] == 1,
 		"%d calls, %.0f hang", during.Source.Calls, during.Values[callsRunning])
 	l.Check("weir: the key can be used again", after.Good == later && after.Failures == 0, "%d of %d answered", after.Good, later)

@@ -58,7 +58,7 @@ const (
 	lightLoad   = "from Submit to start, 50 jobs/s"
 )
 
-// A jobsSetup is how much is asked for.
+// A jobsSetup is the size of the load.
 type jobsSetup struct {
 	Rounds int
 	Lasts  time.Duration // a submitting
@@ -223,7 +223,7 @@ func (r *jobsRun) rounds(ctx context.Context) error {
 	return nil
 }
 
-// order is what is asked of a variant.
+// order is the load of a variant.
 func (r *jobsRun) order(variant, setting string) jobslab.Order {
 	workers := r.workers[variant]
 	switch setting {

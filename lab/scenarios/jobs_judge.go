@@ -11,8 +11,8 @@ import (
 
 // What weir's jobs are to reach.
 const (
-	leastDurable = 3500 // accepted a second, flushed, by 64 submitters
-	leastOfAsynq = 0.5  // accepted a second, not flushed, by 64 submitters
+	leastDurable = 3500 // accepted per second, flushed, by 64 submitters
+	leastOfAsynq = 0.5  // accepted per second, not flushed, by 64 submitters
 	mostToStart  = 2    // ms at the median, from Submit to the start
 
 	restartMost = 12 * time.Second // after its worker was killed, with the default lease
@@ -24,7 +24,7 @@ func (r *jobsRun) judge() {
 		r.nothingLost(v)
 	}
 	durable := medianOf(l, weirDisk, submitMany).PerSecond
-	l.CheckTime(fmt.Sprintf("weir, disk, 64 submitters: at least %d accepted a second", leastDurable), durable >= leastDurable, "%.0f", durable)
+	l.CheckTime(fmt.Sprintf("weir, disk, 64 submitters: at least %d accepted per second", leastDurable), durable >= leastDurable, "%.0f", durable)
 	accepted := result.Ratio(l.Rates(weirProcess, submitMany), l.Rates(onAsynq, submitMany))
 	l.CheckTime(fmt.Sprintf("weir, process, 64 submitters: at least %g of what asynq accepts", leastOfAsynq), accepted.Median >= leastOfAsynq, "%v", accepted)
 	worked := result.Ratio(l.Rates(weirDisk, workOff), l.Rates(onRiver, workOff))
@@ -74,7 +74,7 @@ func (r *jobsRun) table(again float64) result.Table {
 	line("what is accepted survives", func(v string) string {
 		return map[string]string{weirDisk: "loss of power", weirProcess: "a kill", onRiver: "loss of power", onAsynq: "nothing of Redis"}[v]
 	})
-	line("accepted a second, 1 submitter", rate(submitOne))
+	line("accepted per second, 1 submitter", rate(submitOne))
 	line("8 submitters", rate(submitEight))
 	line("64 submitters", rate(submitMany))
 	line("1 submitter, 1,000 in a call", func(v string) string {
@@ -83,9 +83,9 @@ func (r *jobsRun) table(again float64) result.Table {
 		}
 		return valueOf(medianOf(r.lab, riverMany, submitOne).PerSecond, 0)
 	})
-	line("worked off a second", rate(workOff))
+	line("worked off per second", rate(workOff))
 	line("with so many workers", func(v string) string { return fmt.Sprint(r.workers[v]) })
-	line("accepted and worked off at once, a second", rate(bothAtOnce))
+	line("accepted and worked off at once, per second", rate(bothAtOnce))
 	line("of it accepted a second meanwhile", func(v string) string {
 		return valueOf(medianOf(r.lab, v, bothAtOnce).Values[jobslab.SubmittedRate], 0)
 	})
@@ -103,9 +103,9 @@ func (r *jobsRun) table(again float64) result.Table {
 
 func (r *jobsRun) rows() {
 	for _, row := range []struct{ what, before, after, setting string }{
-		{"jobs worked off a second: River → weir, disk", onRiver, weirDisk, workOff},
-		{"jobs accepted a second, 64 submitters: River → weir, disk", onRiver, weirDisk, submitMany},
-		{"jobs accepted a second, 64 submitters: asynq → weir, process", onAsynq, weirProcess, submitMany},
+		{"jobs worked off per second: River → weir, disk", onRiver, weirDisk, workOff},
+		{"jobs accepted per second, 64 submitters: River → weir, disk", onRiver, weirDisk, submitMany},
+		{"jobs accepted per second, 64 submitters: asynq → weir, process", onAsynq, weirProcess, submitMany},
 	} {
 		r.lab.Row(result.NewRow(row.what, "jobs/s", result.Higher).
 			Here(medianOf(r.lab, row.before, row.setting).PerSecond, medianOf(r.lab, row.after, row.setting).PerSecond))

@@ -98,7 +98,7 @@ func overloadTimeout(l *scenario.Lab) time.Duration {
 	return scenario.Size(l, 500*time.Millisecond, 5*time.Second)
 }
 
-// measureCapacity finds out how many queries a second the database answers
+// measureCapacity finds out how many queries per second the database answers
 // through the service, with twice as many clients as connections: none of
 // these is ever idle.
 func measureCapacity(ctx context.Context, l *scenario.Lab, set overloadSetup) (perSecond float64, err error) {
@@ -217,7 +217,7 @@ func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 	}
 	idle := at(unprotected, 0.5)
 	table := result.Table{
-		Title: fmt.Sprintf("At %d times the capacity of %.0f queries a second", judged, capacity),
+		Title: fmt.Sprintf("At %d times the capacity of %.0f queries per second", judged, capacity),
 		Head:  []string{"variant", "answers in time, of the capacity", "p99 ms", "p99, of idle", "refused", "failed"},
 	}
 	for _, variant := range []string{unprotected, fixedLimit, adaptive, adaptiveStale} {
@@ -233,11 +233,11 @@ func judgeOverload(l *scenario.Lab, set overloadSetup, capacity float64) {
 
 	none, found, stale := at(unprotected, judged), at(adaptive, judged), at(adaptiveStale, judged)
 	l.CheckTime(fmt.Sprintf("weir adaptive, %d ×: at least 95 %% of the capacity", judged), found.PerSecond >= 0.95*capacity,
-		"%.1f of %.1f answers a second, %.3f", found.PerSecond, capacity, found.PerSecond/capacity)
+		"%.1f of %.1f answers per second, %.3f", found.PerSecond, capacity, found.PerSecond/capacity)
 	l.CheckTime(fmt.Sprintf("weir adaptive, %d ×: p99 of what is let in at most twice that of the idle database", judged), p99(found) <= 2*p99(idle),
 		"%.1f ms; idle %.1f ms", p99(found), p99(idle))
 	l.CheckTime(fmt.Sprintf("stale on overload, %d ×: more answers than the capacity", judged), stale.PerSecond > capacity,
-		"%.1f a second", stale.PerSecond)
+		"%.1f per second", stale.PerSecond)
 	l.Row(result.NewRow(fmt.Sprintf("answers in time at %d times the capacity", judged), "answers/s", result.Higher).
 		Here(none.PerSecond, found.PerSecond).Under(capacity).Noted("the ceiling is the capacity"))
 	l.Row(result.NewRow(fmt.Sprintf("the same, stale answers on overload, of %.0f", judged*capacity), "answers/s", result.Higher).
@@ -402,7 +402,7 @@ func (s *overloaded) fill(ctx context.Context, g *weir.Guard[int64, int64]) erro
 }
 
 // ServeHTTP answers with what the database has for a key: each time another
-// one, or for stale answers one that was asked for before.
+// one, or for stale answers one that was requested before.
 func (s *overloaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inside.Add(1)
 	defer s.inside.Add(-1)

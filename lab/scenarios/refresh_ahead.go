@@ -23,7 +23,7 @@ var refreshAhead = scenario.Scenario{
 		Title: "highload-patterns: refresh-ahead caching",
 		Setup: "A list of popular films is kept in the process and updated in the background. No figures.",
 		FromSource: []string{
-			"The list is computed again whenever it is ready, and at most once a second: for ever, whether or not anybody reads it. Its only way to be late is to be 5 s old.",
+			"The list is computed again whenever it is ready, and at most once a second: forever, whether or not anybody reads it. Its only way to be late is to be 5 s old.",
 		},
 	},
 	Service: refreshService,
@@ -32,7 +32,7 @@ var refreshAhead = scenario.Scenario{
 
 const (
 	weirRefreshed   = "weir refresh-ahead"
-	refreshArrivals = 50 // a second
+	refreshArrivals = 50 // per second
 )
 
 // A popularList says how long the list takes and how long it is good.

@@ -122,7 +122,7 @@ func behindBalancer(ctx context.Context, l *scenario.Lab, b balancer, variant st
 	return t, err
 }
 
-// A scaleTarget is a variant, its instances, and where they are asked.
+// A scaleTarget is a variant, its instances, and their addresses.
 type scaleTarget struct {
 	variant string
 	servers []*scenario.Server
@@ -188,7 +188,7 @@ func judgeScaleOut(l *scenario.Lab, held bool) {
 	l.Table(usedTable("What a request costs", all))
 	l.Note("A share bounds CPU time, so one instance does the share divided by what a request costs, on any number of connections; more of them only wait longer. " +
 		"Published were 169 requests/s on 1 connection and 75 on 3: there a request cost more, or the instance got less than its share.")
-	l.Note("weir stores and shares nothing here: its routes are told so, or requests that come at once would be one.")
+	l.Note("weir stores and shares nothing here: its routes are configured so, or requests that come at once would be one.")
 	if held {
 		noteShare(l, medianRound(all, oneInstance, onConnections(1)))
 		noteShare(l, medianRound(all, oneInstance, onConnections(3)))

@@ -37,7 +37,7 @@ const (
 // A sourceDownSetup is the experiment.
 type sourceDownSetup struct {
 	Before, Away, After time.Duration
-	Rate                float64 // requests a second of each variant
+	Rate                float64 // requests per second of each variant
 	Keys                int
 	Call, Fails         time.Duration // what a call takes when the source is there, and when not
 	TTL                 time.Duration
@@ -125,7 +125,7 @@ func judgeSourceDown(l *scenario.Lab, set sourceDownSetup) {
 	none := l.One(unprotected)
 	l.Row(result.NewRow("requests that fail", "requests", result.Lower).Here(float64(none.Failures), float64(m.Failures)))
 	l.Row(result.NewRow("calls at the source while it is away", "calls", result.Lower).Here(none.Values[callsAway], m.Values[callsAway]))
-	l.Note("All variants have their load and their outage at the same time: %g requests a second for %d keys, which stay fresh for %v. The source is away for %v from %v on.",
+	l.Note("All variants have their load and their outage at the same time: %g requests per second for %d keys, which stay fresh for %v. The source is away for %v from %v on.",
 		set.Rate, set.Keys, set.TTL, set.Away, set.Before)
 	l.Note("The singleflight runs its call without the caller's context, so that here too the first caller may leave.")
 }

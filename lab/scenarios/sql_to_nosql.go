@@ -29,7 +29,7 @@ var sqlToNoSQL = scenario.Scenario{
 			"The command printed for the second run of each is wrk -t3 -c3; its output is of 12 threads and 12 connections.",
 		},
 		Flaws: []string{
-			"Unequal promises are compared: one database has the row on its disk when it answers, the other has not. Here both are asked for the one and for the other.",
+			"Unequal promises are compared: one database has the row on its disk when it answers, the other has not. Here both are measured with both.",
 			"The handler for PostgreSQL does not close the row that it asks for. Its connection is free only when the end of the request cancels what is long done, and the driver then drops it and opens another to send the cancellation, about once in five requests. Here the pool has bounds and keeps its connections.",
 			"The driver for Cassandra is left with its default of holding requests back to write them together, which costs who waits for each answer. Here it does not wait.",
 			"A failed insert is answered with status 200, and counts as one. Here it is a 500, and what was acknowledged is compared with the table.",
@@ -75,7 +75,7 @@ const (
 	readsByID       = "reads by id"
 )
 
-// An activityLoad is how much is asked for, and of whom.
+// An activityLoad is the size of the load, and its target.
 type activityLoad struct {
 	setting     string
 	connections []int
@@ -117,7 +117,7 @@ func runSQLToNoSQL(ctx context.Context, l *scenario.Lab) error {
 		activityLoad{insertsDirect, append([]int{12}, many...), rounds, 0, postgresVariants},
 		activityLoad{readsByID, few, min(rounds, 2), 0, nil},
 	)
-	if err == nil && !l.Small { // a second Cassandra takes longer to start than all else
+	if err == nil && !l.Small { // another Cassandra takes longer to start than all else
 		err = a.durability(ctx, pg, engine.SyncPeriodic,
 			activityLoad{insertsPeriodic, wrk, 1, wrkTime, databaseVariants},
 			activityLoad{insertsPeriodic, many, 1, 0, databaseVariants},
@@ -248,8 +248,9 @@ func (a *activityRun) measure(ctx context.Context, s *scenario.Server, what acti
 	if err := control(ctx, s, "/compare", &found); err != nil {
 		return err
 	}
-	// What a client was told and the ledger has not is lost as well. The ledger
-	// may have more: the warm-up's, and those whose clients had hung up.
+	// A row that a client got acknowledged and the ledger does not have is lost
+	// as well. The ledger may have more: the warm-up's, and those whose clients
+	// had hung up.
 	found.Lost += max(0, int(m.Good)-found.Acknowledged)
 	sum := a.counts[s.Variant]
 	sum.add(found)

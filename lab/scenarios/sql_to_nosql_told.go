@@ -55,7 +55,7 @@ func (a *activityRun) gains(num, den, setting string) (text string, from float64
 	return strings.Join(parts, ", "), from
 }
 
-// rates are the good answers a second of each round.
+// rates are the good answers per second of each round.
 func (a *activityRun) rates(variant, setting string, x float64) []float64 {
 	var all []float64
 	for _, m := range a.lab.Measurements(variant, setting) {
@@ -207,7 +207,7 @@ func (a *activityRun) notes() {
 	l := a.lab
 	l.Note("Flushed before the answer: PostgreSQL with fsync and synchronous_commit on, Cassandra with commitlog_sync: batch. " +
 		"Flushed later: PostgreSQL with synchronous_commit off, which flushes every 200 ms and loses at most three times that; Cassandra with commitlog_sync: periodic, every 10 s. Those two promises are of the same kind and not of the same length.")
-	l.Note("Rows are counted in the running database. That they survive a loss of power is the databases' word, here for what they were asked to flush.")
+	l.Note("Rows are counted in the running database. That they survive a loss of power is the databases' word, here for what they were configured to flush.")
 	l.Note("Each service has %d connections to PostgreSQL at most; batches hold up to %d rows in PostgreSQL and %d in Cassandra, %d statements at once, and nobody waits for company.",
 		activityPool, postgresBatch, cassandraBatch, batchesAtOnce)
 	l.Note("Batches for Cassandra span partitions here, for rows as for reads. On a single node that is no detour; of several, one would do the work of all. Take what is measured as the most that batching can give there, and batch within a partition.")

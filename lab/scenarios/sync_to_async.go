@@ -143,7 +143,7 @@ func (r *syncRun) judge() {
 		setting := onConnections(p.clients)
 		waits, events, alone := medianRound(all, unprotected, setting), medianRound(all, weirDisk, setting), medianRound(all, ceiling, setting)
 		l.Check("synchronous, "+setting+": each request is a call of the second service", waits.Source.Calls >= waits.Good, "%d calls, %d answers", waits.Source.Calls, waits.Good)
-		l.Row(result.NewRow("requests accepted a second, "+setting, "requests/s", result.Higher).Published(p.before, p.after).
+		l.Row(result.NewRow("requests accepted per second, "+setting, "requests/s", result.Higher).Published(p.before, p.after).
 			Here(waits.PerSecond, events.PerSecond).Under(alone.PerSecond).
 			Noted("synchronous → an event in weir's queue, on the disk before the answer. The ceiling is the handler that does neither."))
 		if !r.held {
@@ -160,7 +160,7 @@ func (r *syncRun) judge() {
 		all = append(all, l.Measurements(oneShare, "")...)
 	}
 	l.Table(drainTable(all))
-	l.Table(usedTable("What a request costs while it is asked, in both services", all))
+	l.Table(usedTable("What a request costs under load, in both services", all))
 	l.Note("A process with the queue in it has %g CPU: the handler's share, and one more for the queue and the worker that calls the second service. In the published set-up both were processes of their own, and Kafka was not held at all. The variant %q has to do with the handler's share alone.", queueShare, oneShare)
 	l.Note("The second service's work does not go away: it is done later, at its own speed, and a queue that is filled faster than that grows. What drains after the load was accepted during it.")
 }
@@ -184,7 +184,7 @@ func (r *syncRun) nothingLost() {
 func drainTable(all []result.Measurement) result.Table {
 	t := result.Table{
 		Title: "Accepted, completed, drained",
-		Head:  []string{"variant", "setting", "accepted a second", "completed a second, meanwhile", "left at the end", "drained after, s"},
+		Head:  []string{"variant", "setting", "accepted per second", "completed per second, meanwhile", "left at the end", "drained after, s"},
 	}
 	for _, m := range all {
 		cells := []string{m.Variant, m.Setting, valueOf(m.PerSecond, 0)}

@@ -117,7 +117,8 @@ func (r *syncRun) killed(ctx context.Context) error {
 	if err := r.second.Reset(ctx); err != nil {
 		return err
 	}
-	// The first process is asked nothing afterwards, so that only its end counts.
+	// The first process gets no requests afterwards, so that only its end
+	// counts.
 	m, err := r.lab.MeasureBy(ctx, s, scenario.Job{Variant: weirKilled, Warm: true, MayDie: true},
 		func(ctx context.Context) (result.Measurement, error) { return r.killedUnderLoad(ctx, s) })
 	if err != nil {

@@ -86,7 +86,7 @@ func runExpiry(ctx context.Context, l *scenario.Lab) error {
 	l.Note("The source works on %d calls at a time for %v each, which is %.0f calls/s; the others wait there. All keys are loaded at once before the load begins.",
 		p.AtOnce, p.Call, float64(p.AtOnce)/p.Call.Seconds())
 	l.Note("Jitter spreads the calls and spares nobody the wait: entries live shorter, so that a few more readers find none. Refresh-ahead spares them the wait.")
-	l.Note("XFetch reckons with the load time: with beta 1 a key is refreshed early that is asked for about as often as %v passes, and the many that are asked for once a second expire as ever, so that it hardly lowers the peak here. A larger beta reaches those too, and spreads them.", p.Call)
+	l.Note("XFetch reckons with the load time: with beta 1 a key is refreshed early if it is requested about as often as %v passes, and the many that are requested once a second expire as ever, so that it hardly lowers the peak here. A larger beta reaches those too, and spreads them.", p.Call)
 	return nil
 }
 

@@ -192,7 +192,7 @@ func judgePool(l *scenario.Lab) {
 	l.Row(result.NewRow("mean time of a request of four: one pool for all → weir", "ms", result.Lower).
 		Here(one.Latency.Mean, limited.Latency.Mean).
 		Noted("a pool deals its workers out to all requests by turns, so all end last; weir's queue is in the order of arrival"))
-	l.Note("Fewer jobs at once take longer: that is what is asked for. Where three is what the source can take, more of them at once would each take longer, or fail.")
+	l.Note("Fewer jobs at once take longer: that is the requirement. Where three is what the source can take, more of them at once would each take longer, or fail.")
 }
 
 // A runner does all the jobs of a request, or returns why it did not.

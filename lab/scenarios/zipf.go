@@ -121,7 +121,7 @@ func checkGrowth(l *scenario.Lab) {
 // zipfTable sets the hit ratios beside what a cache could reach that knew
 // beforehand which keys are wanted most, and kept those.
 func zipfTable(l *scenario.Lab, keys int, rooms []float64) result.Table {
-	t := result.Table{Title: "Hits of a hundred requests, and in parentheses those of a cache that holds the most wanted keys for ever", Head: []string{"Skew"}}
+	t := result.Table{Title: "Hits of a hundred requests, and in parentheses those of a cache that holds the most wanted keys forever", Head: []string{"Skew"}}
 	for _, room := range rooms {
 		t.Head = append(t.Head, fmt.Sprintf("room for %g %%", room))
 	}

@@ -54,7 +54,7 @@ func pick(r *rand.Rand) string {
 	return opPage
 }
 
-// load sends requests, rate a second on average, each on its own, until ctx ends.
+// load sends requests, rate per second on average, each on its own, until ctx ends.
 // It returns when all have their response.
 func (s *soak) load(ctx context.Context, seed uint64) {
 	var all sync.WaitGroup
@@ -129,7 +129,7 @@ func zipf(r *rand.Rand, n int) int {
 	return int(f * f * float64(n))
 }
 
-// A wrongError is a body that is not what was asked for.
+// A wrongError is a body that is not the requested one.
 type wrongError struct{ what string }
 
 func (e *wrongError) Error() string { return e.what }

@@ -10,8 +10,8 @@
 // # What is judged
 //
 //   - Every body names its owner and its version, and what follows is computed from
-//     both. A body that is not what was asked for, mixed, or cut without an error,
-//     is wrong.
+//     both. A body that is not the requested one, mixed, or truncated without an
+//     error, is wrong.
 //   - A version that was purged is given no longer than memory_cap after the purge
 //     was acknowledged; by the gateway that took the purge never again. Where a
 //     gateway was cut off meanwhile, or the engine lost history, the bound for what

@@ -149,7 +149,7 @@ func (s *soak) restartGateway(ctx context.Context, r *rand.Rand, d time.Duration
 	g := s.killable(r)
 	return s.restart(ctx, "weir asked to end, and started again", g, d, func() {
 		if !g.stop() {
-			s.ledger.bad(badFault, "%s did not end in %v when it was asked to", g.name, stopGrace)
+			s.ledger.bad(badFault, "%s did not end in %v after its signal", g.name, stopGrace)
 		}
 	})
 }

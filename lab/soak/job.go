@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// order gives an operator's order to purge, and reports whether Redis has not been
-// told yet.
+// order gives an operator's order to purge, and reports whether it is still
+// pending for Redis.
 func (c *call) order(ctx context.Context, text string) (pending bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.g.admin+"/purge", strings.NewReader(text))
 	if err != nil {
@@ -50,7 +50,7 @@ type job struct {
 	accepted time.Time
 
 	mu    sync.Mutex
-	state string // guarded by mu: the last that was told
+	state string // guarded by mu: the last that was reported
 	over  bool   // guarded by mu: nothing more becomes of it
 }
 

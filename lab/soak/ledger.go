@@ -24,7 +24,7 @@ type mishap struct {
 	What string
 }
 
-const maxMishaps = 20 // that are told of each kind
+const maxMishaps = 20 // that are reported of each kind
 
 // Kinds of mishaps.
 const (
@@ -173,7 +173,7 @@ func (l *ledger) purged(where, life int, key string, below int64) {
 	}
 }
 
-// losing says that the engine may have lost what it was told, until it is called.
+// losing says that the engine may have lost writes, until it is called.
 func (l *ledger) losing() (over func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ type process struct {
 	name string
 	log  string // file
 	cmd  func() *exec.Cmd
-	// ready reports whether it serves. It is asked until it does.
+	// ready reports whether it serves. It is polled until it does.
 	ready func(ctx context.Context) bool
 
 	mu    sync.Mutex

@@ -23,7 +23,7 @@ type Options struct {
 	For     time.Duration // of load and faults
 	Seed    uint64        // decides which faults and requests come when
 	Cluster bool          // jobs are kept by a NATS cluster of three, not by each gateway
-	Rate    float64       // requests a second, 40 if it is 0
+	Rate    float64       // requests per second, 40 if it is 0
 	Every   time.Duration // from one fault to the next on average, 10 s if it is 0
 	Log     io.Writer     // what happens
 }

@@ -1,4 +1,4 @@
-// Command gate runs the repository's gates, cheap before dear. It stops at the
+// Command gate runs the repository's gates, cheap before expensive. It stops at the
 // first that fails, and says at the end what it ran, how long that took, and
 // what it could not run.
 //

@@ -58,7 +58,7 @@ func Calls(h http.Header, id string) int {
 // Hops returns how many weirs a request has passed, or claims to have passed.
 //
 // Requests that wait for each other's call must have the same number, or two
-// gateways that forward to each other wait for ever:
+// gateways that forward to each other wait forever:
 //
 //	A: leads the call for a client, and asks B
 //	B: leads the call for another client, and asks A

@@ -179,7 +179,7 @@ func TestTheSumDoesNotOverflow(t *testing.T) {
 }
 
 // What is counted while it is read is in the sum, and between the least and the
-// most, too; and in the end all of it is told.
+// most, too; and in the end all of it is reported.
 func TestCountsWhileTheyAreRead(t *testing.T) {
 	c := requests.New()
 	const recorders, each = 4, 2000
@@ -213,7 +213,7 @@ func TestCountsWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// A request allocates its writer, and nothing for what is told of it.
+// A request allocates its writer, and nothing for its metrics.
 func TestARecordAllocatesNothing(t *testing.T) {
 	r := weirotel.Recorder(requests.New().Recorder(attribute.NewSet()))
 	ctx := t.Context()

@@ -11,7 +11,7 @@ in place of the SDK's own histogram and for a small part of what that takes.
 
 What the reader gets is the same: http.server.request.duration with the same
 attributes, buckets, least and most. It is worth it where many thousands of
-requests a second are answered from memory. Most of what the SDK's Record takes (in
+requests per second are answered from memory. Most of what the SDK's Record takes (in
 version 1.47) is to look at each attribute for maps with a key that is there twice.
 
 It is not a whole instrument. Counts are cumulative, whatever temporality the

@@ -13,8 +13,8 @@ if not (fence and tonumber(fence) and fresh and tonumber(fresh) and data) then -
   fence, data = false, false
 end
 
--- A clock that was set back must not lengthen what was granted before. Who wrote it
--- without its length, an older version, is taken to have meant what is asked for now.
+-- A clock that was set back must not lengthen what was granted before. An older
+-- version wrote no length; the requested one is used then.
 local news
 lease, news = clamp(now, lease, math.max(num(granted), tonumber(ARGV[3])))
 if news then redis.call('HSET', KEYS[1], 'l', text(lease)) end

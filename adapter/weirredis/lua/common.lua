@@ -1,7 +1,7 @@
 -- What all scripts begin with.
 --
 -- Lua's numbers are doubles, exact below 2^53. Microseconds since 1970 reach
--- that in the year 2255. Text is made of them by text only: Lua's own way
+-- that in the year 2255. Only text converts them to strings: Lua's own way
 -- (%.14g) would round them.
 --
 -- Where memory is full the engine ends a script at its first command that needs

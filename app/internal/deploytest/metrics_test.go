@@ -1,5 +1,5 @@
 // Package deploytest_test looks at the files in the folder deploy: that they name
-// what the code has, and that those who read them can. It has no code of its own.
+// what the code has, and that their readers can. It has no code of its own.
 package deploytest_test
 
 import (

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// promtool runs Prometheus' own tool, which has to be content. Where it is not to
-// be had the test is skipped, and fails if engines are required and nobody has said
-// that this one is left out.
+// promtool runs Prometheus' own tool, which has to be content. Where it is not
+// available the test is skipped, and fails if engines are required and this one
+// was not left out explicitly.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv("WEIR_TEST_PROMTOOL"), "promtool"))

@@ -145,7 +145,7 @@ func TestC8_TestsOfTheRulesNameWhatTheCodeTells(t *testing.T) {
 	}
 }
 
-// Each alert says what it means, what comes first, and where more is told.
+// Each alert has its meaning, a first step, and a link.
 func TestAlertsAreToldInTheHowto(t *testing.T) {
 	_, alerts := rules(t)
 	headings := map[string]bool{}

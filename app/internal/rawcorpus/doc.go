@@ -48,7 +48,7 @@
 //     body sends one.
 //   - send: what the origin answers. end closes its side after it, reset breaks
 //     the connection. once has all of it written at once: what comes after the end
-//     of an answer can only be told from the next answer if it is there already.
+//     of an answer can only be distinguished from the next response if it is there already.
 //   - sees: the status, "broken" if the body is cut off, and the conditions above.
 //     Alternatives are separated by "|". 103 before 200 is "103 200".
 //   - stored: yes, no, or may: whether the caching configuration gives it to

@@ -21,7 +21,7 @@ import (
 )
 
 // ask has a handler answer one request under a log, and returns what was
-// logged. The handler's panic is taken for the server's, which would break the
+// logged. The handler's panic is treated as the server's, which would break the
 // connection.
 func ask(t *testing.T, o access.Options, r *http.Request, h http.HandlerFunc) string {
 	t.Helper()

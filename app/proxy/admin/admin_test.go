@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A fake gateway notes what it is asked to explain.
+// A fake gateway notes the requests it should explain.
 type fake struct {
 	asked *http.Request
 	cache *weirhttp.Cache

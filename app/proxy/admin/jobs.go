@@ -114,7 +114,7 @@ func showJob(r *http.Request, jobs jobsctl.Source) (any, error) {
 func (s *server) onJob(v jobsctl.Verb) func(*http.Request, jobsctl.Source) (any, error) {
 	return func(r *http.Request, jobs jobsctl.Source) (any, error) {
 		queue, id := r.PathValue("queue"), r.PathValue("id")
-		// Who has sent this and left wants it done all the same.
+		// A client that has sent this and left wants it done all the same.
 		if err := jobs.Do(context.WithoutCancel(r.Context()), v, queue, id); err != nil {
 			return nil, err
 		}

@@ -247,7 +247,7 @@ func TestJobsOfAServerThatIsAway(t *testing.T) {
 	}
 }
 
-// Whatever is asked, the answer is JSON, and no panic.
+// Every request gets a JSON response, and causes no panic.
 func FuzzJobs(f *testing.F) {
 	store, _ := newStore(f)
 	h := admin.New(nil, admin.Options{Jobs: store, Logger: slog.New(slog.DiscardHandler)})
@@ -274,8 +274,8 @@ func FuzzJobs(f *testing.F) {
 	})
 }
 
-// C4: browsers are told neither whose a job is, nor of what; operators at the
-// command line are.
+// C4: browsers get neither a job's owner nor its key; operators at the command
+// line are.
 func TestC4_JobsWithoutKeys(t *testing.T) {
 	const secret = "sesame8472"
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Durability: jobs.DurabilityProcess})

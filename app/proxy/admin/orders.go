@@ -58,7 +58,7 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	result := map[string]any{"expire": o.Expire}
 	cache := s.gateway.Cache()
 	var purged error
-	// Who has sent this and left wants it done all the same.
+	// A client that has sent this and left wants it done all the same.
 	ctx := context.WithoutCancel(r.Context())
 	url, tags, all := cache.Invalidate, cache.InvalidateTags, cache.InvalidateAll
 	if o.Expire {
@@ -141,8 +141,8 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, q question) {
 	}{route, e})
 }
 
-// request is the request that is asked about, as the server would have got it
-// from the one who asks.
+// request is the request to explain, as the server would have received it from
+// this client.
 func (q question) request(from *http.Request) (*http.Request, error) {
 	u, err := absolute(q.URL)
 	if err != nil {

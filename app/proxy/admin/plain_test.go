@@ -29,8 +29,8 @@ func (f talker) Explain(r *http.Request) (string, weirhttp.Explanation) {
 	}
 }
 
-// Nothing that operators are answered hides anything or has a password, and what was
-// asked for is all there.
+// No response to operators hides anything or has a password, and everything
+// requested is there.
 func TestH20_AnswersToOperatorsHideNothing(t *testing.T) {
 	for _, k := range plaintest.Kinds {
 		text := "a" + k.Hidden + "b http://user:secret@a.test/"

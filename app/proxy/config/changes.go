@@ -42,8 +42,8 @@ func (c *Changes) section(fields []*field, path string, from, to reflect.Value) 
 	}
 }
 
-// list compares lists of sections, which go by their first setting: a name or an
-// address.
+// list compares lists of sections, which are identified by their first setting:
+// a name or an address.
 func (c *Changes) list(f *field, path string, from, to reflect.Value) {
 	names := func(list reflect.Value) []string {
 		var all []string

@@ -7,13 +7,13 @@ type Config struct {
 	Admin          Admin      `yaml:"admin" help:"The listener for operators: console, health, statistics, metrics, explain, purge and profiles. It is a listener of its own, as none of that is for clients."`
 	Log            Log        `yaml:"log" help:"What is written about what happens, to standard error; the access log to standard output."`
 	Telemetry      *Telemetry `yaml:"telemetry,omitempty" help:"Where metrics and traces are sent. Without it nowhere; operators can fetch metrics at /metrics either way."`
-	Drain          Drain      `yaml:"drain" help:"How the proxy ends when it is asked to."`
+	Drain          Drain      `yaml:"drain" help:"How the proxy shuts down."`
 	Server         Server     `yaml:"server" help:"Limits on clients, for all listeners."`
 	Cache          Memory     `yaml:"cache" help:"The store that all routes share."`
-	Fleet          *Fleet     `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached answers, calls under way, purges, and the rates of clients. Without it each goes by itself."`
+	Fleet          *Fleet     `yaml:"fleet,omitempty" gw:"Fleet" help:"What several proxies share: cached answers, calls under way, purges, and the rates of clients. Without it each is independent."`
 	Jobs           *Jobs      `yaml:"jobs,omitempty" help:"Where the jobs of routes with async are kept, and who makes them."`
 	TrustedProxies []string   `yaml:"trusted_proxies,omitempty" form:"network" help:"Those whose X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and PROXY protocol are believed. From anybody else the fields are removed."`
-	Name           string     `yaml:"name" default:"weir" form:"name" gw:"Name" help:"Who we are in Via, Cache-Status and Proxy-Status."`
+	Name           string     `yaml:"name" default:"weir" form:"name" gw:"Name" help:"The name of this proxy in Via, Cache-Status and Proxy-Status."`
 	Loops          Loops      `yaml:"loops" help:"How forwarding loops end: each proxy puts a random name into CDN-Loop (RFC 8586) of what it forwards, and answers a request that has its own with 508."`
 	Observe        bool       `yaml:"observe" default:"false" help:"Observe mode for every route: nothing is shared, stored or refused; what would have been is counted."`
 	Upstreams      []Upstream `yaml:"upstreams" required:"true" gw:"Upstreams" help:"What stands behind: at least one, here or by --upstream."`
@@ -41,10 +41,10 @@ type TLS struct {
 // Admin is the listener for operators.
 type Admin struct {
 	Address      string   `yaml:"address,omitempty" default:"none" none:"" form:"address" help:"Host and port; none means no such listener. Off loopback a token is required."`
-	TokenFile    string   `yaml:"token_file,omitempty" form:"file" help:"File with the bearer token that is asked for, one line of 16 to 4096 bytes."`
+	TokenFile    string   `yaml:"token_file,omitempty" form:"file" help:"File with the required bearer token, one line of 16 to 4096 bytes."`
 	Console      bool     `yaml:"console" default:"true" help:"Serves the web console there, at /console/."`
 	ShowKeys     bool     `yaml:"show_keys" default:"false" help:"Shows keys in the console: URLs, with their queries. Otherwise each is a digest, the same as long as the proxy runs, and jobs have neither key nor owner there."`
-	AllowedHosts []string `yaml:"allowed_hosts,omitempty" form:"host" help:"Names, beside localhost and the address itself, under which the listener may be asked. Any other Host is refused."`
+	AllowedHosts []string `yaml:"allowed_hosts,omitempty" form:"host" help:"Names, besides localhost and the address itself, that requests to the listener may use. Any other Host is refused."`
 }
 
 // Log is what is written about what happens.
@@ -76,9 +76,9 @@ type Server struct {
 	MaxDrain          Size     `yaml:"max_drain" default:"256KiB" min:"1B" max:"64MiB" gw:"MaxDrain" help:"How much of a request body that nobody read is read and thrown away to keep the client's connection."`
 	ReadAhead         Size     `yaml:"read_ahead" default:"64KiB" min:"1B" max:"16MiB" none:"-1" gw:"Clients.ReadAhead" help:"Request bodies up to this size are read before admission, so that a slow client holds no permit of an upstream. Bodies without Content-Length, of gRPC, with Expect or Upgrade never are."`
 	ReadAheadMemory   Size     `yaml:"read_ahead_memory" default:"32MiB" min:"64KiB" max:"64GiB" gw:"Clients.ReadAheadMemory" help:"For all bodies that are read ahead. Once it is used up, the rest of a body is read while its request holds a permit, under min_rate and blocked_share."`
-	MinRate           Size     `yaml:"min_rate" default:"512B" min:"1B" max:"1MiB" none:"-1" gw:"Clients.MinRate" help:"Bytes a second that a client has to send of a request body, and read of a response that an upstream is called for, on average, while the proxy waits for nothing else. Not for event streams, upgrades and gRPC. A client that is slower is cut: 408, or a broken response."`
+	MinRate           Size     `yaml:"min_rate" default:"512B" min:"1B" max:"1MiB" none:"-1" gw:"Clients.MinRate" help:"Bytes per second that a client has to send of a request body, and read of a response that an upstream is called for, on average, while the proxy waits for nothing else. Not for event streams, upgrades and gRPC. A client that is slower is cut: 408, or a broken response."`
 	MinRateGrace      Duration `yaml:"min_rate_grace" default:"10s" min:"100ms" max:"10m" gw:"Clients.Grace" help:"How long a client may be behind min_rate. One that was faster before has up to three times that."`
-	BlockedShare      float64  `yaml:"blocked_share" default:"0.5" min:"0.01" max:"1" gw:"Clients.BlockedShare" help:"Share of an upstream's concurrency that calls may hold while they wait for their clients. Beyond it the slowest clients are cut while others are queued, but none that moves 128KiB a second. 1 means no bound."`
+	BlockedShare      float64  `yaml:"blocked_share" default:"0.5" min:"0.01" max:"1" gw:"Clients.BlockedShare" help:"Share of an upstream's concurrency that calls may hold while they wait for their clients. Beyond it the slowest clients are cut while others are queued, but none that moves 128KiB per second. 1 means no bound."`
 }
 
 // Loops says when a request that comes back is a loop.

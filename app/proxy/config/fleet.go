@@ -14,7 +14,7 @@ type Fleet struct {
 	Namespace   string   `yaml:"namespace" default:"http" form:"name" gw:"Namespace" help:"Keeps apart what shares a Redis: proxies of one namespace must stand before the same upstreams."`
 	Deadline    Duration `yaml:"deadline" default:"75ms" min:"5ms" max:"10s" help:"For each question to Redis. After some that were missed the proxy goes on alone, and tries again now and then."`
 	Lease       Duration `yaml:"lease" default:"3s" min:"100ms" max:"1h" gw:"Lease" help:"How long a proxy that died in the middle of a call holds the others back."`
-	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"100ms" max:"8784h" gw:"MemoryCap" help:"How long a proxy's own copy is used before Redis is asked whether there is something newer: so late it may see a purge of which it was not told."`
+	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"100ms" max:"8784h" gw:"MemoryCap" help:"How long a proxy's own copy is used before Redis is checked for a newer one: so late it may see a purge of which it was not told."`
 	MaxKeep     Duration `yaml:"max_keep" formerly:"keep" default:"24h" min:"1s" max:"8784h" gw:"MaxKeep" help:"How long Redis stores a response at most."`
 	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"How long the proxies that may serve a stale response do not call the origin for a URL after a call of one of them has failed. It doubles with each failure in a row up to max_cooling. none disables it. See also routes.cache.cooling, which is for each proxy on its own."`
 	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"The most that cooling grows to; at least cooling."`

@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever a file says, Load returns; its faults are in the file; and what it
-// takes is written and read to the same, and can be told to the gateway.
+// accepts is written and read to the same, and can be passed to the gateway.
 func FuzzLoad(f *testing.F) {
 	for _, pattern := range []string{"testdata/*/*.yaml", filepath.Join(reference, "weir.example.yaml")} {
 		files, err := filepath.Glob(pattern)

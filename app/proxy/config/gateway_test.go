@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Whatever the gateway can be told, a file can say.
+// Every option of the gateway can be set in a file.
 func TestEveryFieldOfTheGatewayHasASetting(t *testing.T) {
 	top, upstream, route := config.GatewayFields()
 	for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestObserveIsForEveryRoute(t *testing.T) {
 	}
 }
 
-// What the gateway does not take is told in the words of the file.
+// Errors of the gateway use the names of the file.
 func TestFaultsOfTheGatewayAreFoundInTheFile(t *testing.T) {
 	folder(t)
 	text := one + `routes:

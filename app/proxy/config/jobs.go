@@ -17,10 +17,10 @@ type Jobs struct {
 	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which the proxy keeps the jobs itself, with a server inside the program. This or nats."`
 	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What an accepted job survives: process, a killed process; disk, the loss of power of the server's node; majority, that of some of several servers. With dir it is disk, or process, which takes ten times as many. Of servers in nats it says what they are set to: without it majority with replicas above 1, else process."`
 	Listen      string   `yaml:"listen,omitempty" form:"address" help:"Host and port where other programs reach the jobs in dir: weir worker, weir jobs. Off loopback a token_file is required."`
-	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: the one that is asked for at listen, or the one that we show to the servers in nats."`
+	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: the one required at listen, or the one sent to the servers in nats."`
 	NATS        []string `yaml:"nats,omitempty" form:"nats" help:"NATS servers with JetStream that keep the jobs, in place of dir."`
 	Credentials string   `yaml:"credentials_file,omitempty" form:"file" help:"File with credentials for the servers in nats, as nsc writes it."`
-	Username    string   `yaml:"username,omitempty" form:"name" help:"Who we are to the servers in nats. Needs password_file."`
+	Username    string   `yaml:"username,omitempty" form:"name" help:"User name at the servers in nats. Needs password_file."`
 	Password    string   `yaml:"password_file,omitempty" form:"file" help:"File with the password, one line."`
 	TLS         *JobsTLS `yaml:"tls,omitempty" help:"Speaks TLS with the servers in nats. Without settings in it, by the system's roots and the name in the address."`
 	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"On how many of the servers in nats each job is kept: 1, 3 or 5."`

@@ -109,7 +109,7 @@ func TestVariableNamesTheFile(t *testing.T) {
 	}
 }
 
-// What a flag or a variable says wrong is told under its name.
+// An error in a flag or a variable names the flag or variable.
 func TestFaultsOfFlagsAndVariables(t *testing.T) {
 	folder(t)
 	write(t, "two.yaml", "upstreams: [{name: a, servers: [\"http://127.0.0.1:1\"]}, {name: b, servers: [\"http://127.0.0.1:2\"]}]\n"+
@@ -249,7 +249,7 @@ func TestYAMLIsReadToTheSame(t *testing.T) {
 	}
 }
 
-// Whoever gives us a file cannot make us work for long.
+// A configuration file cannot cause unbounded work.
 func TestLimitsOnFiles(t *testing.T) {
 	folder(t)
 	bomb := "x-a: &a [" + strings.Repeat("GET,", 2000) + "]\nx-m: &m {name: a, methods: *a}\n" + one + "routes: [" + strings.Repeat("*m,", 2000) + "]\n"

@@ -84,7 +84,7 @@ const referenceHead = `<!-- Written by go test ./app/proxy/config -run Docs -upd
 
 # Settings of weir proxy
 
-Every setting with its type, default, bounds and meaning. Flags win over variables, variables over the file. What is not understood is an error that names the place, and all errors are told at once; the exit code is 2.
+Every setting with its type, default, bounds and meaning. Flags win over variables, variables over the file. Unknown or invalid settings are errors with file, line and column, all reported at once; the exit code is 2.
 
 An [example](weir.example.yaml) shows every section. For editors there is a [JSON schema](proxy.schema.json); a first line such as ` + "`# yaml-language-server: $schema=proxy.schema.json`" + ` makes many of them use it.
 
@@ -112,7 +112,7 @@ const referenceLimits = `
 |---|---|
 | ` + "`MaxFileBytes`" + `: size of the file | %v |
 | ` + "`MaxValues`" + `: values in it, aliases written out | %d |
-| ` + "`MaxFaults`" + `: errors that are told | %d |
+| ` + "`MaxFaults`" + `: errors that are reported | %d |
 | ` + "`MaxCertBytes`" + `: size of a file with certificates or a key | %v |
 | ` + "`MaxSecretBytes`" + `: size of a file with a token or a header's value | %v |
 | ` + "`MinTokenBytes`" + `: length of a token | %d |

@@ -5,7 +5,7 @@ type Route struct {
 	Name     string   `yaml:"name" required:"true" form:"name" gw:"Name" help:"What it is called in statistics, logs and RateLimit fields. Each route has its own."`
 	Hosts    []string `yaml:"hosts,omitempty" form:"pattern" gw:"Hosts" help:"Hosts it is for, without ports: shop.example, or *.example for any name below. None means all."`
 	Path     string   `yaml:"path" default:"/" form:"prefix" gw:"Path" help:"Prefix of the path by whole segments: /api matches /api and /api/x, not /apix. With = before it the path is exact: =/health."`
-	Match    string   `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters and a slash at the end. caseless: likewise, without regard to case. What is forwarded and stored goes by the path as sent."`
+	Match    string   `yaml:"path_match" default:"sent" enum:"sent,normalized,caseless" gw:"PathMatch" help:"Which paths path is compared with. sent: as the client sent it, so that //limited, /x/../limited, /LIMITED and /limited;x miss a route for /limited and its limits. normalized: also what the origin may make of it, with or without dot segments, doubled slashes, encoded slashes, backslashes, ;parameters and a slash at the end. caseless: likewise, without regard to case. Requests are forwarded and stored with the path as sent."`
 	Methods  []string `yaml:"methods,omitempty" form:"method" gw:"Methods" help:"Methods it is for. None means all."`
 	Upstream string   `yaml:"upstream,omitempty" form:"name" gw:"Upstream" help:"The name of an upstream. With a single one it may be left out."`
 
@@ -46,16 +46,16 @@ type Cache struct {
 	Revalidate   Duration `yaml:"stale_while_revalidate" default:"0s" min:"0s" max:"8760h" gw:"Cache.StaleWhileRevalidate" help:"Window (RFC 5861) of answers that state none: stale ones are given while one call fetches anew."`
 	IfError      Duration `yaml:"stale_if_error" default:"0s" min:"0s" max:"8760h" gw:"Cache.StaleIfError" help:"Window (RFC 5861) of answers that state none: stale ones are given where the origin fails, or we are overloaded."`
 	Offline      Duration `yaml:"stale_offline" default:"0s" min:"0s" max:"8760h" gw:"Cache.StaleOffline" help:"How long past its freshness an answer is given while the origin cannot be reached (RFC 9111 section 4.2.4). 0s is off."`
-	Cooling      Duration `yaml:"cooling" default:"1s" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"How long nobody who may be given a stale answer calls the origin after a call has failed. It doubles with each failure in a row up to max_cooling, and a success ends it. Who may not be given one calls in any case. none: each request tries."`
+	Cooling      Duration `yaml:"cooling" default:"1s" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"How long, after a failed call, requests that may get a stale response do not call the origin. It doubles with each failure in a row up to max_cooling, and a success ends it. Requests that may not get one call the origin in any case. none: each request tries."`
 	MaxCooling   Duration `yaml:"max_cooling" default:"30s" min:"1ms" max:"24h" gw:"MaxCooling" help:"The most that cooling grows to; at least cooling."`
-	Vary         []string `yaml:"vary,omitempty" form:"field" gw:"Cache.Vary" help:"Request fields that answers are kept apart by, beside those in the origin's Vary. With Authorization or Cookie here, the field no longer forbids sharing among those who send the same."`
+	Vary         []string `yaml:"vary,omitempty" form:"field" gw:"Cache.Vary" help:"Request fields that answers are kept apart by, beside those in the origin's Vary. With Authorization or Cookie here, requests with the same value may share."`
 	VaryCookies  []string `yaml:"vary_cookies,omitempty" form:"token" gw:"Cache.VaryCookies" help:"Cookies that answers are kept apart by."`
 	Ignore       []string `yaml:"ignore_headers,omitempty" form:"field" gw:"Cache.IgnoreHeaders" help:"Request fields that are taken out before comparing, and before forwarding."`
 	IgnoreCookie []string `yaml:"ignore_cookies,omitempty" form:"cookie" gw:"Cache.IgnoreCookies" help:"Cookies that are taken out before comparing, and before forwarding. * stands for all that vary_cookies does not name."`
 	IgnoreClient bool     `yaml:"ignore_request_directives" default:"false" gw:"Cache.IgnoreRequestDirectives" help:"Takes no Cache-Control from clients, except no-store and only-if-cached."`
 	Targeted     []string `yaml:"targeted" default:"CDN-Cache-Control" form:"field" gw:"Cache.Targeted" help:"Response fields (RFC 9213) that are obeyed before Cache-Control; the first that is there and valid wins."`
 	Overrides    []string `yaml:"override_headers,omitempty" form:"field" gw:"Cache.Overrides" help:"Request fields by which frameworks take another URL, host or method than those of the request. A GET or HEAD with one is forwarded, and neither stored, shared, nor answered from the store, unless the field is in vary or ignore_headers. Without this setting they are X-Original-URL, X-Rewrite-URL, X-HTTP-Method-Override, X-Method-Override, X-Host and their like, see weirhttp.DefaultOverrides; [] is none."`
-	MaxObject    Size     `yaml:"max_object" default:"8MiB" min:"1KiB" max:"1TiB" gw:"MaxObject" help:"Up to which size a body is stored, and kept from its first byte for those who join. At most half of cache.memory, which is also the default of a small cache."`
+	MaxObject    Size     `yaml:"max_object" default:"8MiB" min:"1KiB" max:"1TiB" gw:"MaxObject" help:"Up to which size a body is stored, and kept from its first byte for requests that join. At most half of cache.memory, which is also the default of a small cache."`
 	RefreshAhead float64  `yaml:"refresh_ahead" default:"0" min:"0" max:"0.5" gw:"RefreshAhead" help:"Share of the freshness, counted from its end, in which a hit on a hot answer refreshes it in the background. 0 is off."`
 }
 
@@ -64,7 +64,7 @@ type Rate struct {
 	Requests int      `yaml:"requests" required:"true" min:"1" max:"1000000000" gw:"Rate" help:"How many requests a client may send in per."`
 	Per      Duration `yaml:"per" default:"1s" min:"1ms" max:"24h" gw:"Per" help:"The time that requests counts for."`
 	Burst    int      `yaml:"burst" default:"0" min:"0" max:"1000000000" gw:"Burst" help:"How many may come at once. 0 means as many as requests."`
-	By       string   `yaml:"by" default:"address" form:"client" help:"What clients are told apart by: address (IPv6 by its /64), or header:NAME, with the address of those who do not send it."`
+	By       string   `yaml:"by" default:"address" form:"client" help:"How clients are distinguished: address (IPv6 by its /64), or header:NAME, with the address for clients that do not send it."`
 	Clients  int      `yaml:"clients" default:"100000" min:"1" max:"100000000" gw:"Keys" help:"How many are remembered. A client that has used some of its rate is not forgotten for a new one. While there is no place, the new clients of an address share one rate."`
 }
 

@@ -27,7 +27,7 @@ type UpstreamTLS struct {
 
 // Health says how servers are found to be ill.
 type Health struct {
-	Path      string   `yaml:"path,omitempty" form:"path" gw:"Path" help:"Asked of each server with GET every interval; 200 to 399 is healthy. Without it there are no active checks."`
+	Path      string   `yaml:"path,omitempty" form:"path" gw:"Path" help:"Requested from each server with GET every interval; 200 to 399 is healthy. Without it there are no active checks."`
 	Interval  Duration `yaml:"interval" default:"2s" min:"10ms" max:"1h" gw:"Interval" help:"From one check to the next."`
 	Timeout   Duration `yaml:"timeout" default:"1s" min:"1ms" max:"10m" gw:"Timeout" help:"For one check."`
 	Healthy   int      `yaml:"healthy" default:"2" min:"1" max:"100" gw:"Healthy" help:"Good answers in a row until a server counts as healthy."`

@@ -26,8 +26,8 @@ func proxied(l net.Listener, trusted []netip.Prefix, timeout time.Duration) net.
 }
 
 // addressed has a client without an IP address, such as one of the proxy's Unix socket,
-// be the proxy itself, as one that is not known. Its path is what that client chose, and
-// no address that a limit could go by.
+// be the proxy itself, as one that is not known. Its path is what that client chose,
+// and no address that a limit could use.
 func addressed(h *proxyproto.Header) error {
 	if _, unix := h.SourceAddr.(*net.UnixAddr); unix {
 		h.Command = proxyproto.LOCAL

@@ -114,9 +114,9 @@ func FuzzProxyProtocol(f *testing.F) {
 			}
 			switch {
 			case used[0] == 'P' && (len(used) > 107 || bytes.Count(used, []byte("\n")) != 1 || !bytes.HasSuffix(used, []byte("\r\n"))):
-				t.Errorf("%q is taken for a header of version 1", used)
+				t.Errorf("%q is treated as a header of version 1", used)
 			case used[0] != 'P' && (len(used) < 16 || len(used) != 16+int(used[14])<<8+int(used[15])):
-				t.Errorf("%q is taken for a header of version 2, whose length is another", used)
+				t.Errorf("%q is treated as a header of version 2, whose length is another", used)
 			}
 			remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 			if err != nil || remote.Addr().Zone() != "" {

@@ -312,7 +312,7 @@ func (s *Server) Retire(ctx context.Context, hurry <-chan struct{}) error {
 	s.Leave()
 	s.slots.close()
 	_ = s.socket.Close() // net/http closes it again, and gets an error
-	// A client that was asked to leave is idle once more at most.
+	// A client that got Connection: close is idle once more at most.
 	grace := time.NewTimer(max(2*s.config.Limits.withDefaults().Idle, time.Second))
 	defer grace.Stop()
 	select {

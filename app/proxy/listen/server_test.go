@@ -196,8 +196,8 @@ func TestSlotsBoundConnections(t *testing.T) {
 	}
 }
 
-// Connections that wait to be accepted are served by whoever takes the socket
-// over.
+// Connections that wait to be accepted are served by the server that takes the
+// socket over.
 func TestSocketIsHandedOver(t *testing.T) {
 	named := func(name string) listen.Options {
 		return listen.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, name) })}

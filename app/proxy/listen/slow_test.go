@@ -56,7 +56,7 @@ func slowWith(t *testing.T, cfg listen.Config, h http.HandlerFunc, test func(t *
 		p := newPipes()
 		listen.ServeOn(t, p, cfg, h)
 		test(t, p.dial(t))
-		time.Sleep(2 * time.Second) // for whoever still tries to send
+		time.Sleep(2 * time.Second) // for clients that still try to send
 	})
 }
 

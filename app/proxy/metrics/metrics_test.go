@@ -92,7 +92,7 @@ func TestWithoutJobsThereAreNoQueues(t *testing.T) {
 	}
 }
 
-// broken is a collector with one metric that cannot be told.
+// broken is a collector with one metric that cannot be read.
 type broken struct{}
 
 var brokenDesc = prometheus.NewDesc("broken", "", nil, nil)

@@ -62,8 +62,8 @@ func otelName(prom string) string {
 	return "weir." + space + "." + rest
 }
 
-// Who has OTLP alone is told what Prometheus is, and no more but what OpenTelemetry's
-// conventions ask for.
+// OTLP alone exports what Prometheus gets, and beyond that only what
+// OpenTelemetry's conventions require.
 func TestC8_OpenTelemetryIsToldWhatPrometheusIs(t *testing.T) {
 	got := collected(t)
 	want := map[string]bool{"http.server.active_requests": true}
@@ -126,7 +126,7 @@ func collected(t *testing.T) map[string]bool {
 		}
 	}
 	g.Get(t.Context(), "tea")
-	g.Close(context.Background()) // the Observer has been told
+	g.Close(context.Background()) // the Observer has been called
 	tel.Middleware("")(gw).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://shop.example/", nil))
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
@@ -141,7 +141,8 @@ func collected(t *testing.T) map[string]bool {
 	return names
 }
 
-// What OpenTelemetry is told of the jobs and the program, each number in its place.
+// What OpenTelemetry exports of the jobs and the program, each number in its
+// place.
 func TestC8_WhatOpenTelemetryIsToldOfTheProgram(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	err := metrics.Observe(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), metrics.Options{

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Failures are told once a minute, with how many there were, and so is that it goes
-// well again.
+// Failures are logged once a minute, with their number, and so is the recovery.
 func TestFailuresAreToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Variables that the SDK does not understand are told of, without what they hold.
+// Variables that the SDK does not understand are logged, without their values.
 func TestNothingSecretOfTheVariablesIsLogged(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_HEADERS":         "hunter2 without an equals sign",

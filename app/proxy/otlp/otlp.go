@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // What the receiver cannot take now is tried again a few times, for about as long as
-// the next metrics are due; after that it is lost, which is told.
+// the next metrics are due; after that it is lost, which is logged.
 const (
 	retryFirst = time.Second
 	retryMost  = 5 * time.Second
@@ -142,9 +142,9 @@ func (e *Exporter) Requests() func(attribute.Set) weirotel.Recorder {
 	return e.counts.Recorder
 }
 
-// instrument reports whether only an instrument of the SDK can tell the durations of
-// requests as it is asked to, which takes three times as long. By default it is not
-// so.
+// instrument reports whether only an instrument of the SDK can record the
+// durations of requests as configured, which takes three times as long. By
+// default it is not so.
 func (o Options) instrument(e sdkmetric.Exporter) bool {
 	const kind = sdkmetric.InstrumentKindHistogram
 	_, explicit := e.Aggregation(kind).(sdkmetric.AggregationExplicitBucketHistogram)
@@ -227,7 +227,7 @@ func (o Options) metricOptions() []otlpmetrichttp.Option {
 	return all
 }
 
-// spans is an exporter whose failures are told in the log.
+// spans is an exporter whose failures are logged.
 type spans struct {
 	sdktrace.SpanExporter
 	said *complaints
@@ -236,10 +236,10 @@ type spans struct {
 // ExportSpans is of [sdktrace.SpanExporter].
 func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) error {
 	s.said.note("traces", s.SpanExporter.ExportSpans(ctx, all))
-	return nil // it has been told
+	return nil // it has been logged
 }
 
-// metrics is an exporter whose failures are told in the log.
+// metrics is an exporter whose failures are logged.
 type metrics struct {
 	sdkmetric.Exporter
 	said *complaints
@@ -248,5 +248,5 @@ type metrics struct {
 // Export is of [sdkmetric.Exporter].
 func (m *metrics) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
 	m.said.note("metrics", m.Exporter.Export(ctx, all))
-	return nil // it has been told
+	return nil // it has been logged
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/adapter/weirotel"
 )
 
-// The durations of requests arrive once, in the form that is asked for: by default
-// without an instrument, which is dearer, and with one where only that can do it.
+// The durations of requests arrive once, in the configured form: by default without an
+// instrument, which is more expensive, and with one where only that can do it.
 func TestC8_RequestsAreToldAsAskedFor(t *testing.T) {
 	const filter, limit = "OTEL_METRICS_EXEMPLAR_FILTER", "OTEL_GO_X_CARDINALITY_LIMIT"
 	const temporality, aggregation = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A keeper answers as often as it is asked, or hangs.
+// A keeper answers each call, or hangs.
 type keeper struct {
 	mu    sync.Mutex
 	asked int   // guarded by mu
@@ -48,8 +48,8 @@ func (k *keeper) times() int {
 	return k.asked
 }
 
-// However often the queues are asked for, their keeper is asked every five
-// seconds, and who asks does not wait for it.
+// However often the queues are requested, their keeper is called every five
+// seconds, and callers do not wait for it.
 func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{}
@@ -63,7 +63,7 @@ func TestC6_QueuesAreLookedAtInTheBackground(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		if q := b.Queues(); k.times() != 3 || q[1].Waiting != 3 {
-			t.Errorf("after 11 s the keeper was asked %d times, Queues = %+v; want 3", k.times(), q)
+			t.Errorf("after 11 s the keeper was called %d times, Queues = %+v; want 3", k.times(), q)
 		}
 
 		k.now(true, nil)

@@ -8,7 +8,7 @@ import (
 )
 
 // A census counts the entries of a cache, which takes some ten milliseconds for a
-// million: whoever asks meanwhile, or soon after, gets the same count.
+// million: callers meanwhile, or soon after, get the same count.
 type census struct {
 	count func() inspect.Entries
 

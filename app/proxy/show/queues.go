@@ -56,8 +56,9 @@ func NewBoard(k Keeper, l *slog.Logger) *Board {
 	return b
 }
 
-// Queues returns the queues by name. There are none if nobody could be asked for
-// a minute. It never waits, and what it returns must not be altered.
+// Queues returns the queues by name. There are none if no server could be
+// reached for a minute. It never waits, and what it returns must not be
+// altered.
 func (b *Board) Queues() []jobs.QueueStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()

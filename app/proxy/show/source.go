@@ -31,7 +31,7 @@ var (
 	_ console.Source = (*Source)(nil)
 )
 
-// Options are what a Source is made of.
+// Options are the parts of a Source.
 type Options struct {
 	// Gateway is required.
 	Gateway Gateway

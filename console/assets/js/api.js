@@ -14,7 +14,7 @@ export function toLogin() {
   location.assign('login');
 }
 
-// path is made of encoded parts; body, if any, is sent as JSON.
+// path consists of encoded parts; body, if any, is sent as JSON.
 export async function ask(path, { method = 'GET', body, signal } = {}) {
   let response;
   try {

@@ -45,7 +45,7 @@ function unit(u, series, points, interval) {
 }
 
 // The failures of now. Where hardly anybody asks, as far back as there are some calls:
-// a source that is asked every ten seconds may be down as well.
+// a source that is polled every ten seconds may be down as well.
 function failures(r, series, points, interval) {
   const length = (series.t || []).length;
   let n = points;

@@ -9,7 +9,7 @@ import { bytes, many, words } from './format.js';
 const answers = {
   hit: ['good', 'It is answered from the store.'],
   stale: ['good', 'It is answered at once with what is stored, though that is stale.'],
-  join: ['good', 'It waits for a call that is in the air, and shares its answer.'],
+  join: ['good', 'It waits for a call that is in flight, and shares its answer.'],
   lead: ['plain', 'It makes a call of the source, which others may join.'],
   call: ['warn', 'It makes a call of the source of its own.'],
   pass: ['warn', 'It is passed on to the source, and concerns no cache.'],

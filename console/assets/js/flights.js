@@ -1,4 +1,4 @@
-// The flights that are in the air.
+// The flights in progress.
 import { h, panel, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { count, nanos, many } from './format.js';
@@ -14,7 +14,7 @@ const states = {
 export class Flights {
   constructor(keysAreShown) {
     this.table = new Table({
-      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'Nothing is in the air: no call of the source runs or waits.', columns: [
+      caption: 'Flights', key: (r) => r.id, sort: '-age', nothing: 'Nothing is in flight: no call of the source runs or waits.', columns: [
         { name: 'key', head: keysAreShown ? 'Key' : 'Key, as a digest', make: (td) => { td.key = h('span.key.mono'); td.more = h('span.sub-name'); td.append(td.key, td.more); },
           draw: (td, r) => { text(td.key, r.key); attr(td.key, 'title', r.key); text(td.more, r.keys > 1 ? `and ${r.keys - 1} more keys` : ''); } },
         { name: 'state', head: 'State', sort: (r) => r.state, draw: state },
@@ -23,7 +23,7 @@ export class Flights {
         { name: 'background', head: 'Why', says: 'a refresh is made in the background', cell: (r) => (r.background ? 'refresh' : 'asked for') },
       ],
     });
-    this.el = panel('In the air', 'read every 2 seconds', this.table.el);
+    this.el = panel('In flight', 'read every 2 seconds', this.table.el);
     this.el.classList.add('tall');
     this.hint = this.el.head.querySelector('.hint');
   }

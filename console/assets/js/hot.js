@@ -1,5 +1,4 @@
-// The keys that are asked for most, and those whose loads take the longest
-// together.
+// The keys with the most requests, and those with the most load time.
 import { h, panel, empty, text, attr, swap } from './dom.js';
 import { Table } from './table.js';
 import { meter } from './parts.js';
@@ -19,7 +18,7 @@ export class Hot {
     this.name = name || (units[0] && units[0].name) || '';
     const shown = app.store.hello.features.keys;
     this.select = h('select', { id: 'hot-unit', onchange: () => { location.hash = link('hot', this.select.value); } });
-    this.traffic = list('By traffic', 'calls a second', shown, false, (k) => perSecond(k.rate), (k) => perSecond(k.rate - k.excess));
+    this.traffic = list('By traffic', 'calls per second', shown, false, (k) => perSecond(k.rate), (k) => perSecond(k.rate - k.excess));
     this.loads = list('By load time', 'time of loads in a second', shown, true, (k) => duration(k.rate), (k) => duration(k.rate - k.excess));
     this.sum = h('p.sub');
     this.said = h('div');
@@ -51,7 +50,7 @@ export class Hot {
     }
     if (!hot.enabled) {
       this.say('off', `Hot keys are not counted for ${this.name}.`,
-        'In a library set HotKeys in the Options of the Guard or Handler, such as to 100; in the configuration of a gateway hot_keys of the route. Counting takes a few kilobytes for each key that is to be told.');
+        'In a library set HotKeys in the Options of the Guard or Handler, such as to 100; in the configuration of a gateway hot_keys of the route. Counting takes a few kilobytes per reported key.');
       text(this.sum, '');
       return;
     }

@@ -10,7 +10,7 @@ import { now, last } from './rates.js';
 import { duration, percent } from './format.js';
 
 const pause = 4000;
-const units = 4; // that are asked
+const units = 4; // that are polled
 const rows = 5;
 const nothing = 'No key is hot: nothing was loaded lately.';
 
@@ -30,7 +30,7 @@ export class Hurting {
     });
     this.el = panel('Keys that cost the most', 'time of their loads in a second', this.table.el);
     this.el.hidden = !app.store.hello.features.hot;
-    this.off = new Map(); // units that do not count, and when that was asked
+    this.off = new Map(); // units that do not count, and when it was requested
     if (!this.el.hidden) this.poll = poll(pause, (signal) => this.load(signal), () => app.resting);
   }
 

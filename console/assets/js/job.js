@@ -14,7 +14,7 @@ export const stateBadge = (td, state) => swap(td, state, () => h('span.badge', {
 export const lastOf = (j) => [j.finished, j.started, j.submitted].find((t) => instant(t));
 
 export class Job {
-  // said is told what came of an action: words and a level.
+  // said gets the result of an action: words and a level.
   constructor(app, said) {
     this.app = app;
     this.said = said;
@@ -93,7 +93,7 @@ export class Job {
     const j = this.job;
     const yes = await confirm(verb === 'retry'
       ? { title: 'Retry this job?', action: 'Retry it', lines: [`It is ${j.state}. It is queued again in ${j.queue}, from its first attempt, and does its work once more.`], code: j.id }
-      : { title: 'Cancel this job?', action: 'Cancel it', danger: true, lines: [`It is ${j.state}.${j.state === 'running' ? ' Its work is told to stop; what it has done so far stays done.' : ' It will not run.'} It can be retried later.`], code: j.id });
+      : { title: 'Cancel this job?', action: 'Cancel it', danger: true, lines: [`It is ${j.state}.${j.state === 'running' ? ' Its attempt is canceled; what it has done so far stays done.' : ' It will not run.'} It can be retried later.`], code: j.id });
     if (!yes) return;
     this.busy = verb;
     this.draw();

@@ -12,9 +12,9 @@ export class Numbers {
     const hero = h('section.tile.hero.live', { 'aria-label': 'Calls of the source avoided' },
       h('p.name', null, 'Calls of the source avoided'), this.big, this.note, this.mix.el);
     this.tiles = {
-      requests: new Tile('Requests', 'joined', { says: 'asked of weir; the mean of the last 10 seconds' }),
-      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; the mean of the last 10 seconds' }),
-      refused: new Tile('Refused', 'refused', { says: 'turned away by a limit, by the client limiter, or because calls are stuck' }),
+      requests: new Tile('Requests', 'joined', { says: 'to weir; mean of the last 10 seconds' }),
+      calls: new Tile('Source calls', 'calls', { says: 'loads and refreshes; mean of the last 10 seconds' }),
+      refused: new Tile('Refused', 'refused', { says: 'by a limit, by the client limiter, or because calls are stuck' }),
       failed: new Tile('Calls failed', 'failed', { says: 'of the source; timeouts and panics too' }),
       times: new Tile('p50 / p99', 'p99', { pair: true }),
     };
@@ -44,8 +44,8 @@ export class Numbers {
   }
 }
 
-// What is saved, as one would tell it. Who was refused has got no answer that could
-// have been saved.
+// The savings in words. Rejected requests got no response, so they saved no
+// call.
 function inWords(r) {
   if (r.calls < 0.01) return r.requests > 0 ? 'No call of the source, now.' : 'Nobody asks.';
   if (r.saved < 0.03) return 'Each request makes a call, now.';

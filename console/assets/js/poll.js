@@ -1,10 +1,10 @@
-// Asks again and again, one at a time, until it is stopped; never while nobody
-// looks, and not again while idle says so. What is asked for the first time, or at
-// once, is what somebody waits for, and is asked all the same.
+// Polls, one request at a time, until it is stopped; never while the page is
+// hidden, and no repeats while idle returns true. The first request, and one
+// made at once, has a waiting user, and is always sent.
 
-// ask(signal) is awaited before the pause begins. What is asked anew at once takes
-// the place of what is under way, whose answer is not waited for any more. An error
-// of ask goes to the browser's console, and the next time is tried all the same.
+// ask(signal) is awaited before the pause begins. A request made at once
+// replaces the one in flight, whose response is then ignored. An error of ask
+// goes to the browser's console, and polling continues.
 export function poll(milliseconds, ask, idle = () => false) {
   let stopped = false;
   let request = null;

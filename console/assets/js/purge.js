@@ -13,7 +13,7 @@ export class Purge {
     this.routes = f.routes;
     this.said = h('div');
     this.el = h('div', null, h('div.page-head', null, h('h1', null, 'Purge'),
-      h('p.sub', null, 'What is forgotten is asked of the source again. You are asked before anything is done.')),
+      h('p.sub', null, 'Purged responses are fetched from the source again. You confirm before anything is purged.')),
     f.purge ? h('div.two', null, panel('What to forget', null, this.form()), this.said)
       : empty('Nothing can be purged here.', 'The program has given this console nothing that forgets.'));
   }
@@ -114,7 +114,7 @@ function question(o, store, routes) {
     `From then on each request of ${calls} makes a call of the source or waits for one, until the memory is full again. Calls are still limited and shared; some requests may be refused.`] };
 }
 
-// What is known where it did not go well.
+// What is known after a failure.
 function failed(err) {
   if (err.status === 0) return 'It may not have been done';
   return err.status >= 500 ? 'It was not done, or not everywhere' : 'It was not done';
@@ -124,7 +124,7 @@ function failed(err) {
 function done(o, r) {
   const verb = o.expire ? 'marked stale' : 'forgotten';
   const of = o.unit ? ` of ${o.unit}` : '';
-  const fleet = r && r.fleet === 'purged' ? ' The fleet was told.' : '';
+  const fleet = r && r.fleet === 'purged' ? ' The fleet was notified.' : '';
   if (o.tags) return `What has ${o.tags.length === 1 ? `the tag ${o.tags[0]}` : `one of the tags ${words(o.tags, 'or')}`}${of} is ${verb}.${fleet}`;
   if (r && Number.isFinite(r.responses)) {
     return r.responses === 0 && o.url ? `Nothing was stored for it here.${fleet}` : `${many(r.responses, 'response')} ${r.responses === 1 ? 'was' : 'were'} ${verb}.${fleet}`;

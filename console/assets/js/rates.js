@@ -3,11 +3,11 @@
 
 export const kinds = [
   { name: 'hits', label: 'Hits', color: '--c-hits', says: 'found in memory, and fresh' },
-  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'answered at once with what is a little old, and refreshed behind' },
+  { name: 'stale', label: 'Stale', color: '--c-stale', says: 'served stale at once, and refreshed in the background' },
   { name: 'negative', label: 'Known missing', color: '--c-negative', says: 'a remembered “not found”' },
   { name: 'failures', label: 'Known failing', color: '--c-failures', says: 'a remembered failure' },
-  { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was in the air already' },
-  { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source was asked, and said that what is stored still holds', asked: true },
+  { name: 'joined', label: 'Joined', color: '--c-joined', says: 'waited for a call that was in flight already' },
+  { name: 'validated', label: 'Validated', color: '--c-validated', says: 'the source confirmed that the stored response is current', asked: true },
   { name: 'fleet', label: 'Fleet', color: '--c-fleet', says: 'another instance had the answer' },
 ];
 

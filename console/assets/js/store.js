@@ -36,8 +36,8 @@ export class Store {
   }
 
   // When the clock is set back, times must not run back: what was before moves with
-  // it, as it does on the server, and so is as long ago as it was. What is made of
-  // the last snapshots begins anew.
+  // it, as it does on the server, and so is as long ago as it was. Series from
+  // earlier snapshots start again.
   setBack(t) {
     const by = t - (this.interval || 1) - this.end();
     if (!(t < this.end())) return;

@@ -56,6 +56,6 @@ function columns() {
     { name: 'refused', head: 'Refused/s', num: true, sort: (r) => r.r.refused, cell: (r) => rate(r.r.refused), tone: (r) => bad(r.r.refused, r, 'refused') },
     { name: 'p99', head: 'p99', num: true, says: 'of requests; of calls of the source where those are not timed', sort: (r) => r.r.p99,
       cell: (r) => (Number.isFinite(r.r.p99) ? duration(r.r.p99) : none) },
-    { name: 'flights', head: 'In the air', num: true, says: 'calls that newcomers could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
+    { name: 'flights', head: 'In flight', num: true, says: 'calls that newcomers could join', sort: (r) => r.unit.flights, cell: (r) => count(r.unit.flights), tone: (r) => loud(r.unit.flights) },
   ];
 }

@@ -17,7 +17,7 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// A MismatchError is an origin that speaks another protocol than it was asked in,
+// A MismatchError is an origin that speaks another protocol than the request's,
 // such as HTTP without TLS where TLS was expected. Its texts are ours, and hold
 // nothing of what the origin sent.
 type MismatchError struct {

@@ -68,11 +68,11 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	return a
 }
 
-// gotConn is told which connection the request will be written to.
+// gotConn gets the connection that the request will be written to.
 //
 // net/http would send a request without a body again if a connection of HTTP/1
-// breaks. What it goes by is that there is no body, so there is one from here on,
-// an empty one that leaves no mark on the wire. It is done here and no sooner
+// breaks. It checks that there is no body, so there is one from here on, an
+// empty one that leaves no mark on the wire. It is done here and no sooner
 // because on HTTP/2 it would leave one.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	c := unwrapConn(info.Conn)

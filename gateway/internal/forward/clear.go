@@ -131,8 +131,9 @@ func sendable(h http.Header) bool {
 }
 
 // inTrailers reports whether a field of this name, as net/http spells it, may
-// come after a body: not where it could change the framing, the routing, who
-// asks, what is asked for, or how the answer is read (RFC 9110, section 6.5.1).
+// come after a body: not where it could change the framing, the routing, the
+// client's identity, the requested resource, or how the response is read (RFC
+// 9110, section 6.5.1).
 func inTrailers(name string) bool {
 	if hopByHop(name) {
 		return false

@@ -79,7 +79,7 @@ func (c *conn) put(a *attempt) {
 	}
 }
 
-// setKeep is told how long the server lets a's connection be idle.
+// setKeep sets how long the server lets a's connection be idle.
 func (c *conn) setKeep(a *attempt, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close also tells whoever used c last.
+// Close also tells the last user of c.
 func (c *conn) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()

@@ -122,7 +122,7 @@ func TestH5_ASinkIsTold(t *testing.T) {
 	s := &sink{ResponseRecorder: httptest.NewRecorder()}
 	at(r.f, s, httptest.NewRequest("GET", "/", nil))
 	if !errors.As(s.err, new(*fault.UnreachableError)) {
-		t.Errorf("Fail was told %v; want an UnreachableError", s.err)
+		t.Errorf("Fail got %v; want an UnreachableError", s.err)
 	}
 }
 

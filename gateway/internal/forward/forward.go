@@ -272,7 +272,7 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 const headDelay = time.Millisecond
 
 // copyBody relays the body. It flushes when a read has left nothing behind, as
-// far as can be told from its length. The error is the server's or the client's.
+// far as its length shows. The error is the server's or the client's.
 func (x *relay) copyBody(resp *http.Response) error {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)

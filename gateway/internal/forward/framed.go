@@ -13,8 +13,8 @@ import (
 // A framed is a connection of HTTP/1 to a server, above TLS. It reads the answers
 // on their way to net/http, and fails where one is framed in two ways, in none,
 // or not at all asked for: such an answer, and all that came in the same piece,
-// is withheld, and the connection is not used again (H5). Bytes that come
-// while nothing is asked for are never seen by net/http, which would log them.
+// is withheld, and the connection is not used again (H5). Bytes that come without
+// a request in progress are never seen by net/http, which would log them.
 type framed struct {
 	net.Conn
 	c *conn // below Conn, or Conn itself

@@ -120,7 +120,7 @@ func TestH15_UnluckyTiming(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				tries := 1000
 				if scheme == "https" {
-					tries = 200 // handshakes are dear
+					tries = 200 // handshakes are expensive
 				}
 				for i := range tries {
 					if body, err := get(tr); err != nil || body != "ok" {

@@ -65,7 +65,7 @@ func TestH18_Refused(t *testing.T) {
 	}
 }
 
-// A length beside chunks is smuggling, if the two ends go by different ones. The
+// A length beside chunks is smuggling, if the two ends use different ones. The
 // origin must see chunks alone.
 func TestH18_LengthBesideChunks(t *testing.T) {
 	var seen recorder
@@ -255,7 +255,7 @@ func TestH17_HTTP2(t *testing.T) {
 		}
 		for _, p := range protos.all() {
 			if p != "HTTP/2.0" {
-				t.Errorf("%s: the origin was asked with %s; want HTTP/2.0", scheme, p)
+				t.Errorf("%s: the origin received %s; want HTTP/2.0", scheme, p)
 			}
 		}
 		f.Close()
@@ -287,7 +287,7 @@ func TestH15_ResetIsNoReplay(t *testing.T) {
 		t.Errorf("get = %q; want an error", body)
 	}
 	if n := seen.Load(); n != 1 {
-		t.Errorf("the origin was asked %d times; want once", n)
+		t.Errorf("the origin received %d requests; want once", n)
 	}
 }
 

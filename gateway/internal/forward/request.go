@@ -64,7 +64,7 @@ func (f *Forwarder) requestHeader(r *http.Request, trusted bool, upgrade []strin
 	copyEndToEnd(h, r.Header)
 	delete(h, "Host") // of HTTP/2, where it is the authority once more
 	if v, ok := h["Expect"]; ok {
-		// By its usual name net/http would see to it itself: see upload.
+		// By its usual name net/http would handle it itself: see upload.
 		delete(h, "Expect")
 		h["expect"] = v
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// Options are what a Transport is made of. Only BaseURL is required.
+// Options are the parts of a Transport. Only BaseURL is required.
 type Options struct {
 	// BaseURL is the server: http, https, or h2c for HTTP/2 without TLS, and a
 	// host. Its path is not looked at.

@@ -12,7 +12,7 @@ var past = time.Unix(1, 0)
 
 const (
 	// continueWait is how long a body waits for the server's 100, before the
-	// client is asked for it anyway: a server need not send one.
+	// client gets a 100 anyway: a server need not send one.
 	continueWait = time.Second
 	// drainWait bounds the time for which an unwanted body is read.
 	drainWait = time.Second
@@ -31,7 +31,7 @@ type upload struct {
 	src     io.ReadCloser
 	trailer http.Header // filled in at the end
 
-	opened chan struct{} // closed when the client may be asked; nil: at once
+	opened chan struct{} // closed when the client may get a 100; nil: at once
 	gone   chan struct{} // closed by leave
 	once   sync.Once     // closes opened
 
@@ -63,8 +63,8 @@ func (u *upload) open() {
 	}
 }
 
-// hold is called when the answer has come. A client that still waits to be asked
-// for its body is not asked any more.
+// hold is called when the answer has come. A client that still waits for a 100
+// does not get one any more.
 func (u *upload) hold() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -204,7 +204,7 @@ func (u *upload) done() bool {
 
 // drain takes src from the transport, reads at most limit bytes of what is left,
 // and reports whether that was all. If not, nothing that follows on the
-// connection may be taken for a request. A negative limit does not try.
+// connection may be treated as a request. A negative limit does not try.
 func (u *upload) drain(limit int64) bool {
 	if u.x.r.ProtoMajor != 1 {
 		u.end(past)

@@ -126,7 +126,7 @@ func TestH18_NoRequestOutOfABody(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if n := smuggled.Load(); n != 0 {
-			t.Errorf("%d requests were made of bodies; want none", n)
+			t.Errorf("%d requests were smuggled in bodies; want none", n)
 		}
 	})
 }
@@ -175,7 +175,8 @@ func TestH17_BothWaysAtOnce(t *testing.T) {
 	})
 }
 
-// The client's body breaks: the request ends at the origin, and the client is told.
+// The client's body breaks: the request ends at the origin, and the client gets
+// an error.
 func TestH19_BrokenUploads(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string

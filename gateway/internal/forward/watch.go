@@ -29,7 +29,7 @@ func (w *watch) start(d time.Duration, fire func()) {
 }
 
 // relax changes how long nothing may move: for what is found to be a stream, or
-// has become a tunnel. A d that is not positive is for ever.
+// has become a tunnel. A d that is not positive is forever.
 func (w *watch) relax(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

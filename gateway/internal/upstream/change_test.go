@@ -115,7 +115,7 @@ func TestH16_StragglersOfARetiredPool(t *testing.T) {
 	})
 }
 
-// What is spread and tried again stays counted, whoever asks for what.
+// Spread and retried calls stay counted, for every request.
 func TestH16_ManyAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.on("a", after(time.Millisecond, status(503)))

@@ -20,7 +20,7 @@ func checked(hosts ...string) upstream.Options {
 }
 
 // health tells how host stands now and after each second, as a text of + and -.
-// It is asked between checks, which would else be at the same instant.
+// It is called between checks, which would else be at the same instant.
 func health(t *testing.T, p *upstream.Pool, host string, seconds int) string {
 	var s strings.Builder
 	for range seconds {

@@ -100,8 +100,8 @@ func New(o Options, env Surroundings) (*Pool, error) {
 // and host, and the body.
 //
 // A call for which there was no connection goes to the next server at once,
-// until each has been asked: nothing of it has been seen anywhere, so that is no
-// retry. Whether anything else is tried again is up to Options.Retry.
+// until each has been tried: nothing of it has been seen anywhere, so that is
+// no retry. Whether anything else is tried again is up to Options.Retry.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := hold(r)
 	defer body.release()
@@ -160,7 +160,7 @@ func unreachable(err error) bool {
 	return errors.As(err, &u)
 }
 
-// call makes one call of s, which was taken for it.
+// call makes one call with a token that s granted.
 func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, error) {
 	end := unknown // what it is if the Transport panics
 	defer func() {

@@ -214,7 +214,7 @@ func TestH16_AFailedProbeEjectsAgain(t *testing.T) {
 	})
 }
 
-// With nobody well, everybody is called, and whoever answers is back.
+// With no healthy server, all are called, and a server that responds is back.
 func TestH16_AllIllMeansAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		o := options("a", "b")

@@ -21,7 +21,7 @@ import (
 
 // These are the programs of docs/howto/run-workers-apart.md.
 
-// A Picture is what a thumbnail is made of.
+// A Picture is the source of a thumbnail.
 type Picture struct {
 	URL   string
 	Width int

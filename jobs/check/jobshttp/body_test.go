@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/jobs/jobshttp"
 )
 
-// Of a body that is said to be too large nothing is asked for: neither with 100
+// A body that is announced as too large is not requested: neither with 100
 // Continue nor by waiting for it.
 func TestH23_ALargeBodyIsNotAskedFor(t *testing.T) {
 	x := newSite(t, setup{idle: true, route: jobshttp.RouteOptions{MaxBody: 1000}})

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// In a cluster the routes' queues are asked for a job once each, not each of them
-// again after a pause before the next one is asked.
+// In a cluster the routes' queues are queried for a job once each, not each of
+// them again after a pause before the next one.
 func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 	const routes = 4
 	cluster := natstest.StartCluster(t, 3)
@@ -39,14 +39,14 @@ func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 		}
 		all = append(all, rt)
 	}
-	// The server that is asked gets its questions as well.
+	// The queried server gets its requests as well.
 	sub, err := nc.SubscribeSync("$JS.API.STREAM.MSG.GET.>")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := func() int {
 		t.Helper()
-		if err := nc.Flush(); err != nil { // all that was asked has come now
+		if err := nc.Flush(); err != nil { // all requests have arrived now
 			t.Fatal(err)
 		}
 		n, _, err := sub.Pending()
@@ -72,7 +72,7 @@ func TestH23_AJobIsAskedForOnceInEachQueue(t *testing.T) {
 		}
 		// Two queues a route, two messages a job.
 		if n := asked() - before; n < 2 || n > 4*routes {
-			t.Errorf("the servers were asked for %d messages; want 2 to %d", n, 4*routes)
+			t.Errorf("the servers got requests for %d messages; want 2 to %d", n, 4*routes)
 		}
 	}
 }

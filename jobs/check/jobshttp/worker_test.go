@@ -78,7 +78,7 @@ func TestH23_CredentialsCanBeDropped(t *testing.T) {
 	}
 }
 
-// failing answers with a status until it has been asked n times.
+// failing responds with a status for the first n requests.
 func failing(x *site, status, n int, fields ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if x.calls.Load() < int64(n) {

@@ -115,7 +115,7 @@ func stopNow(w *jobs.Worker) {
 	w.Close(ctx)
 }
 
-// A source answers each load when it is told to.
+// A source answers each load when the test says so.
 type source struct {
 	loads   atomic.Int64
 	left    atomic.Int64 // loads that were canceled

@@ -133,7 +133,7 @@ func TestDeadlineBeforeTheBudgetIsTheLimiters(t *testing.T) {
 		t.Fatalf("GetWithin = %v, %v; want a job", job, err)
 	}
 	if until := <-l.until; !until.IsZero() {
-		t.Errorf("the limiter was told the deadline %v; want none", until)
+		t.Errorf("the limiter got the deadline %v; want none", until)
 	}
 	leave()
 	if st := p.Stats(); st.Kept != 1 || s.left.Load() != 1 {

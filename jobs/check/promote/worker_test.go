@@ -151,7 +151,7 @@ func TestRefusalIsPromoted(t *testing.T) {
 	eventually(t, "the worker is refused", func() bool { return g.Stats().Refusals >= 2 })
 	wantLoads(t, s, 0)
 
-	// Who has time left waits for the job.
+	// A caller with time left waits for the job.
 	s.says("value", nil)
 	answers := make(chan error)
 	go func() {

@@ -7,8 +7,8 @@ import (
 
 // A clock tells the server's time, never too much: a reading is as old as its
 // way here, which is not known. So nothing is started before its time. Between
-// two readings it goes by the monotonic time of this machine, so that setting
-// this machine's clock does nothing to it.
+// two readings it uses the monotonic time of this machine, so that setting this
+// machine's clock does nothing to it.
 type clock struct {
 	mu     sync.Mutex
 	server time.Time // guarded by mu; the server's time at here

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// FlushSubject is where a server is asked to flush a stream, whose name is the
-// request. The answer is empty, or why it could not. Package embedded serves it:
-// one flush is for all who have asked before it began.
+// FlushSubject is where a server receives requests to flush a stream, whose
+// name is the request. The answer is empty, or why it could not. Package
+// embedded serves it: one flush is for all who have asked before it began.
 const FlushSubject = "weir.jobs-flush." + version
 
 // A Flusher flushes the streams of a server in this process.
@@ -22,7 +22,7 @@ type Flusher interface {
 	Begin(stream string)
 }
 
-// local are the servers that run in this process, by their ID: they are asked
+// local are the servers that run in this process, by their ID: they are called
 // without a message.
 var local sync.Map // string to Flusher
 

@@ -68,7 +68,7 @@ func (j *Journal) Backlog(ctx context.Context, queue string) (Backlog, error) {
 }
 
 // Age returns how long the oldest job has waited that nobody has taken. The
-// server counts what comes after it, so this is not to be asked often.
+// server counts what comes after it, so this must not be called often.
 func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Duration, error) {
 	if b.Waiting == 0 {
 		return 0, nil
@@ -82,8 +82,8 @@ func (j *Journal) Age(ctx context.Context, queue string, b Backlog) (time.Durati
 	return max(0, j.Now().Sub(oldest.Time)), nil
 }
 
-// Count returns how many messages of a kind there are for all IDs of a queue. The
-// server goes by its subjects, all those of the queue, and reads one message.
+// Count returns how many messages of a kind there are for all IDs of a queue.
+// The server scans its subjects, all those of the queue, and reads one message.
 func (j *Journal) Count(ctx context.Context, queue string, k Kind) (int, error) {
 	count := 0
 	request := getRequest{Seq: 1, NextBySubject: j.subject(queue, "*", k), Batch: 1}

@@ -19,9 +19,9 @@ type Options struct {
 	MaxBytes  int64
 	Timeout   time.Duration // of one operation
 
-	// Flushed says that each write is on the disk when Put returns. Where the
-	// server can be asked to flush (FlushSubject) it is, else it is taken to do so
-	// by itself.
+	// Flushed says that each write is on the disk when Put returns. If the
+	// server accepts flush requests (FlushSubject), they are sent; otherwise it
+	// is assumed to flush on its own.
 	Flushed bool
 }
 
@@ -33,7 +33,7 @@ var (
 	ErrFull = errors.New("no room")
 	// ErrTooLarge: the message is larger than the server takes.
 	ErrTooLarge = errors.New("message too large for the server")
-	// ErrUnavailable: no answer. What was asked may have happened.
+	// ErrUnavailable: no answer. The request may have taken effect.
 	ErrUnavailable = errors.New("no answer from the server")
 	// ErrClosed: the Journal is closed.
 	ErrClosed = errors.New("closed")
@@ -49,14 +49,14 @@ type Journal struct {
 
 	clock   clock
 	waker   waker
-	flushes bool // the server is asked to flush; written by Open only
+	flushes bool // flush requests are sent to the server; written by Open only
 
 	stop context.CancelFunc
 	done sync.WaitGroup
 	life context.Context
 }
 
-// clockEvery is how often the server is asked for its time.
+// clockEvery is how often the server's time is read.
 const clockEvery = 10 * time.Second
 
 // Open opens a namespace, and makes its stream if there is none.

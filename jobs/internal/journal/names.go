@@ -33,7 +33,7 @@ func (n names) changed(queue, id string) string {
 	return "weir.jobs-changed." + version + "." + n.namespace + "." + queue + "." + id
 }
 
-// canceled is where it is told that jobs of a queue were canceled.
+// canceled is where cancellations of a queue's jobs are published.
 func (n names) canceled(queue string) string {
 	return "weir.jobs-canceled." + version + "." + n.namespace + "." + queue
 }

@@ -45,7 +45,7 @@ func (v View) Revision() uint64 {
 // Read returns what there is of a job.
 //
 // The two messages are read one after another, the work item first: it comes
-// first and goes last, so that a job which is there is never taken for one that
+// first and goes last, so that a job which is there is never treated as one that
 // is not. With one exception, when it comes and ends between the two reads; then
 // the state says so, and its item is not missed.
 func (j *Journal) Read(ctx context.Context, queue, id string) (View, error) {
@@ -76,7 +76,7 @@ type getRequest struct {
 }
 
 // get returns a message, or nil. With one replica any answer is the server's;
-// with more the leader is asked, since a follower may not know the latest.
+// with more the leader is queried, since a follower may not know the latest.
 func (j *Journal) get(ctx context.Context, r getRequest) (*Message, error) {
 	for {
 		m, err := j.getOnce(ctx, r)

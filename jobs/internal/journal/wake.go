@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A waker tells those who wait that a job may have changed, and everybody when
-// the connection was lost and is back, as changes were missed then.
+// A waker notifies waiters that a job may have changed, and all of them when
+// the connection was lost and is back, because changes were missed then.
 type waker struct {
 	journal *Journal
 	status  chan nats.Status
@@ -66,8 +66,8 @@ func (w *waker) add(ch chan struct{}) (remove func()) {
 }
 
 // Changed returns a channel that gets something soon after the job's state is
-// written, and whenever that may have been missed. Who waits looks at the job
-// after it has called Changed, and from time to time.
+// written, and whenever that may have been missed. A waiter reads the job after
+// it has called Changed, and from time to time.
 func (j *Journal) Changed(queue, id string) (<-chan struct{}, func(), error) {
 	ch := make(chan struct{}, 1)
 	remove := j.waker.add(ch)

@@ -64,8 +64,8 @@ func (j *Journal) message(w Write) *nats.Msg {
 const pause = 50 * time.Millisecond
 
 // Put writes, and returns the job's new revision. A write that got no answer is
-// repeated, until ctx ends or the Journal's timeout has passed; whether it was
-// there already is told by its own mark.
+// repeated, until ctx ends or the Journal's timeout has passed; its own mark
+// shows whether it was there already.
 func (j *Journal) Put(ctx context.Context, w Write) (uint64, error) {
 	m := j.message(w)
 	seq, err := j.putOnce(ctx, w, m, false)

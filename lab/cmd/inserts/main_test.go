@@ -31,7 +31,7 @@ func TestUsage(t *testing.T) {
 }
 
 // The command starts a server that keeps what it acknowledges, and takes as
-// many callers as are asked for.
+// many callers as requested.
 func TestRun(t *testing.T) {
 	if err := engine.Installed("postgres"); err != nil {
 		if os.Getenv("WEIR_TEST_ENGINES") == "required" {

@@ -134,8 +134,8 @@ func TestOptionalIsStartedOrSaid(t *testing.T) {
 	}
 }
 
-// What is left out is told to the tests, so that they are skipped, and what is
-// here is not: those fail where they do not find it.
+// The tests get the names of omitted engines, so that they are skipped, and not
+// of present ones: those fail where they do not find it.
 func TestToolsAreNamedOrLeftOut(t *testing.T) {
 	for _, name := range []string{"promtool", "node"} {
 		cmd := with(t, "--optional", name, "--", "sh", "-c", `echo "$`+engine.Env(name)+`,$WEIR_TEST_WITHOUT"`)

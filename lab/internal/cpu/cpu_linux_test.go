@@ -284,7 +284,7 @@ func TestShareLimitsAProcessAndItsChildren(t *testing.T) {
 		t.Error(err)
 	}
 	if err := s.Remove(); err != nil {
-		t.Errorf("a second Remove = %v; want nil", err)
+		t.Errorf("another Remove = %v; want nil", err)
 	}
 	if err := s.Add(c.Pid()); err == nil {
 		t.Error("Add after Remove = nil; want an error")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrNotApplied says that this machine does not allow what was asked for. The
+// ErrNotApplied says that this machine does not allow the requested quota. The
 // error around it says why.
 var ErrNotApplied = errors.New("not applied")
 

@@ -1,6 +1,6 @@
 // Package resp speaks Redis' protocol, version 2, as far as the lab needs it:
-// to form a cluster, and to ask an engine what it was asked. What is measured
-// uses a real client.
+// to form a cluster, and to read the commands that an engine received. What is
+// measured uses a real client.
 package resp
 
 import (

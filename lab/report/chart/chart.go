@@ -16,7 +16,7 @@ type Chart interface {
 	// draw draws the chart into a width, and says how high it came out.
 	draw(width float64) (body string, height float64)
 
-	// words are the chart's title and what it shows, for those who do not see
+	// words are the chart's title and what it shows, for readers who do not see
 	// it.
 	words() (title, description string)
 }

@@ -37,7 +37,7 @@ func run(ctx context.Context) int {
 	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides what is submitted and what fails")
 	flag.IntVar(&o.Submitters, "submitters", 0, "processes that submit; default 3")
 	flag.IntVar(&o.Workers, "workers", 0, "processes that work; default 3")
-	flag.Float64Var(&o.Rate, "rate", 0, "submissions a second of each submitter; default 30")
+	flag.Float64Var(&o.Rate, "rate", 0, "submissions per second of each submitter; default 30")
 	flag.DurationVar(&o.Lease, "lease", 0, "of the queue; default 2s")
 	flag.DurationVar(&o.FaultEvery, "fault-every", 0, "mean time between faults; default 700ms")
 	flag.DurationVar(&o.Settle, "settle", 0, "in which all jobs must be over, after the faults; default 1m")

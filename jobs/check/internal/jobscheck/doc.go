@@ -26,10 +26,10 @@
 // A job is known by its name; one with a key can live several times, one after
 // another, under the same name. A rule's name begins each complaint.
 //
-//   - lost: each job whose acceptance was told is there in the end, and over.
+//   - lost: each acknowledged job is there in the end, and finished.
 //   - result: a name has one result at most. Its attempt has ended well with it,
-//     under the fence that the Status shows. Whoever waited got that one.
-//   - kept: no worker was told of a second result that was kept.
+//     under the fence that the Status shows. Every waiter got that one.
+//   - kept: no worker got an acknowledgement for a second result.
 //   - cancel: once Cancel has returned nil, no attempt starts and no result is
 //     stored, unless there was a Submit since. An attempt counts as started before
 //     the cancel if the Status of the canceled job shows its fence.
@@ -54,8 +54,8 @@
 //     deadline after the acceptance.
 //   - refused: what was refused is not run.
 //   - serial: jobs of one Serial overlap no more than attempts of one job do.
-//   - waiter, error: nobody is told that an accepted job is not there, or gets an
-//     error that the documentation does not name.
+//   - waiter, error: no call reports that an accepted job is missing, or returns
+//     an undocumented error.
 //   - level: an acceptance names the durability of the servers.
 //   - died: no process ends by itself.
 package jobscheck

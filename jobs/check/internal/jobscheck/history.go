@@ -176,7 +176,7 @@ func (j *job) add(h *history, e event) {
 // closeSubmits adds the submits and cancels whose process did not live to tell:
 // they may have happened, and later than that where a server stood still, which
 // reads what was sent to it when it goes on. Several loops of a process can be at the same name; then
-// the earlier beginning is taken for the one without an end, which allows more.
+// the earlier beginning is treated as the one without an end, which allows more.
 func (j *job) closeSubmits(h *history) {
 	type call struct {
 		by   string

@@ -31,7 +31,7 @@ type Options struct {
 	// Submitters and Workers are how many processes of each there are. Default: 3
 	// and 3.
 	Submitters, Workers int
-	// Rate is submissions a second of each submitter. Default: 30.
+	// Rate is submissions per second of each submitter. Default: 30.
 	Rate float64
 	// Lease is the queue's. Default: 2 s.
 	Lease time.Duration
@@ -48,7 +48,7 @@ type Options struct {
 	Settle time.Duration
 
 	Dir      string    // for stores and the log. Required; left as it is.
-	Progress io.Writer // nil: nobody is told
+	Progress io.Writer // nil: no progress
 }
 
 func (o Options) validate() (Options, error) {

@@ -23,7 +23,7 @@ type Report struct {
 	Accepted int `json:"accepted"` // Submits that began a job
 	Joined   int `json:"joined"`
 	Refused  int `json:"refused"`
-	Unknown  int `json:"unknown"` // Submits of which nobody was told
+	Unknown  int `json:"unknown"` // Submits without an acknowledgement
 	Cancels  int `json:"cancels"` // that were acknowledged
 	Waits    int `json:"waits"`   // that were answered
 

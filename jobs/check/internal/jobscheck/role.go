@@ -16,14 +16,14 @@ import (
 // roleVariable carries the config of a process that this program has started.
 const roleVariable = "WEIR_JOBS_CHECK"
 
-// A config is what a process is told at its start.
+// A config is the input of a process at its start.
 type config struct {
 	Role  string // a submitter, a worker, a server
 	Name  string // with its life: "worker-2.3"
 	Log   string
 	Seed  uint64
 	Lease time.Duration
-	Rate  float64 // submissions a second
+	Rate  float64 // submissions per second
 
 	URLs       []string // where the servers are
 	Replicas   int

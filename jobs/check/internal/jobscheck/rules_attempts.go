@@ -52,8 +52,8 @@ func (h *history) judgeFences(j *job) {
 	}
 }
 
-// handedBack is how many attempts of a job may not count, as their worker was told
-// to stop.
+// handedBack is how many attempts of a job may not count, because their worker
+// was stopped.
 func (h *history) handedBack(j *job) (n int) {
 	for _, a := range j.attempts {
 		if a.part.asked {

@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return h.report(c.faults, settled), nil
 }
 
-// every is how often progress is told.
+// every is how often progress is reported.
 const every = 10 * time.Second
 
 // tellProgress says now and then what the log has of which events.

@@ -29,8 +29,7 @@ type submitter struct {
 	calls sync.WaitGroup // waits and cancels that run
 }
 
-// runSubmitter submits until it is told to be quiet, and then waits for what it
-// has submitted.
+// runSubmitter submits until it is stopped, and then waits for its jobs.
 func runSubmitter(c config, j *journal, told <-chan command) error {
 	q, end, err := openQueue(c)
 	if err != nil {

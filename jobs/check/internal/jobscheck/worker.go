@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// graceful is how long a worker that is told to stop waits for its attempts.
+// graceful is how long a stopping worker waits for its attempts.
 const graceful = 300 * time.Millisecond
 
 // An outcome is the error of an attempt that fails as planned.
@@ -33,7 +33,7 @@ func classify(err error) weir.Class {
 	return weir.ClassTransient
 }
 
-// runWorker is the process of a worker, until it is told to stop.
+// runWorker is the process of a worker, until it is stopped.
 func runWorker(c config, j *journal, told <-chan command) error {
 	q, end, err := openQueue(c)
 	if err != nil {

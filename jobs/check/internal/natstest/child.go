@@ -22,7 +22,7 @@ import (
 // childEnv has the config of the server that the test binary is to be.
 const childEnv = "WEIR_NATSTEST"
 
-// A config is what a child is told.
+// A config is the input of a child.
 type config struct {
 	Name     string
 	Dir      string
@@ -84,7 +84,7 @@ func (c config) options() (*server.Options, error) {
 	return o, nil
 }
 
-// serve runs the server until the process is told to end, or its standard input
+// serve runs the server until the process gets a signal, or its standard input
 // ends, as it does with the process that has started it. It says "ready PORT"
 // when clients can connect, and answers each line of its input.
 func (c config) serve(in io.Reader, out io.Writer) error {

@@ -16,6 +16,6 @@
 // be seen in what is there. Anything else that the ledger has and the stream has not
 // is missing.
 //
-// The form of the files is that of nats-server 2.15, which cannot be asked for it.
+// The form of the files is that of nats-server 2.15, which has no API for it.
 // The tests compare it with files of a real server.
 package disk
