@@ -38,7 +38,7 @@ var sets = map[string][]step{
 	},
 	"tests": {
 		{"every module's tests", tests},
-		{"the commit before, beside this one", versions},
+		{"an upgrade and a rollback, against the previous version", versions},
 		{"race detector", raceCore},
 		{"the core with " + oldestGo, coreWithOldestGo},
 		{"new user", newUser},

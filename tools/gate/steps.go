@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,28 +96,59 @@ func tests(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// versions runs the tests of two versions at once, with the program of the commit
-// before, or of WEIR_PREVIOUS_COMMIT.
+// firstVersion is the commit that upgrades and rollbacks are tested against until
+// there is a tag.
+const firstVersion = "ae6212dbe63383d32154df021b65ff4fc24c59cc"
+
+// versions runs the tests of two versions at once (decision 0057), with the program
+// of the newest tag before this commit, of firstVersion, or of WEIR_PREVIOUS_COMMIT.
 func versions(ctx context.Context) (string, error) {
-	commit := cmp.Or(os.Getenv("WEIR_PREVIOUS_COMMIT"), "HEAD~1")
+	git := command{quiet: true}
+	if _, err := git.run(ctx, "git", "rev-parse", "HEAD"); err != nil {
+		return "no git repository here", nil
+	}
+	commit := os.Getenv("WEIR_PREVIOUS_COMMIT")
+	chosen := commit != ""
+	if !chosen {
+		commit = previousVersion(ctx)
+	}
+	if _, err := git.run(ctx, "git", "rev-parse", "--quiet", "--verify", commit+"^{commit}"); err != nil {
+		shallow, _ := git.run(ctx, "git", "rev-parse", "--is-shallow-repository")
+		commits, _ := git.run(ctx, "git", "rev-list", "--count", "HEAD")
+		if !chosen && (shallow == "true" || commits == "1") {
+			return "NOT RUN: a clone without history has no commit " + commit + "; git fetch --unshallow --tags gets it", nil
+		}
+		return "", fmt.Errorf("no commit %s in this repository; fetch it, or name another in WEIR_PREVIOUS_COMMIT", commit)
+	}
 	dir, err := os.MkdirTemp("", "weir-previous-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
 	source, program := filepath.Join(dir, "source.tar"), filepath.Join(dir, "weir")
-	git := command{quiet: true}
 	if _, err := git.run(ctx, "git", "archive", "--output", source, commit); err != nil {
-		return "no commit " + commit + " here", nil
+		return "", err
 	}
 	if _, err := git.run(ctx, "tar", "-xf", source, "-C", dir); err != nil {
 		return "", err
 	}
 	if _, err := (command{dir: dir}).run(ctx, "go", "build", "-o", program, "./app/cmd/weir"); err != nil {
-		return "", err
+		return "", fmt.Errorf("the previous version (%s) cannot be built: %w", commit, err)
 	}
 	_, err = command{env: []string{"WEIR_TEST_PREVIOUS=" + program}}.run(ctx, "go", "test", "-count=1", "-run", "Versions", "./app/proxy")
-	return "", err
+	if err != nil {
+		return "", fmt.Errorf("against %s: %w", commit, err)
+	}
+	return "", nil
+}
+
+// previousVersion is the newest tag of the core before HEAD, or firstVersion.
+func previousVersion(ctx context.Context) string {
+	tags, err := command{quiet: true}.run(ctx, "git", "tag", "--list", "v[0-9]*", "--merged", "HEAD", "--no-contains", "HEAD", "--sort=-v:refname")
+	if newest, _, _ := strings.Cut(tags, "\n"); err == nil && newest != "" {
+		return newest
+	}
+	return firstVersion
 }
 
 func raceCore(ctx context.Context) (string, error) {
