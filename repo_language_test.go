@@ -113,6 +113,7 @@ func (p excerpt) find(phrases []phrase, got func(line int, match, instead string
 
 // Pages, comments and strings have none of the phrases that are never written.
 func TestRepoLanguage(t *testing.T) {
+	needCheckout(t)
 	n := 0
 	eachText(t, func(name string, p excerpt) {
 		n++
@@ -129,6 +130,7 @@ const languageCounts = "testdata/language.txt"
 
 // Phrases that are right in places become fewer: -update writes what is left.
 func TestRepoLanguageImproves(t *testing.T) {
+	needCheckout(t)
 	got := make(map[string]int)
 	eachText(t, func(name string, p excerpt) {
 		p.find(rarelyWritten, func(int, string, string) { got[path.Dir(name)]++ })

@@ -240,50 +240,6 @@ func calledBy(e ast.Expr) string {
 	return ""
 }
 
-// contractModules are those whose tests name the points of the contract.
-var contractModules = []string{".", "app", "console", "gateway", "jobs", "jobs/check", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "bench"}
-
-// Every point of the contract (docs/goals.md) is named by a test, in its name or
-// in a comment.
-func TestRepoContractPointsAreTested(t *testing.T) {
-	points := map[string]bool{}
-	for letter, n := range map[string]int{"F": 9, "E": 9, "B": 5, "O": 3, "M": 4, "T": 11, "H": 23, "J": 21, "C": 10} {
-		for i := range n {
-			points[letter+strconv.Itoa(i+1)] = false
-		}
-	}
-	points["H25"] = false
-	inComment := regexp.MustCompile(`\b[FEBOMTHJC][1-9][0-9]?\b`)
-	inName := regexp.MustCompile(`(?:^|[a-z_])([FEBOMTHJC][1-9][0-9]?)(?:[A-Z_]|$)`)
-	for _, f := range goFiles(t) {
-		if !slices.Contains(contractModules, f.module) || !f.isTest() || strings.HasPrefix(path.Base(f.path), "repo_") {
-			continue
-		}
-		for _, group := range f.ast.Comments {
-			for _, p := range inComment.FindAllString(group.Text(), -1) {
-				points[p] = true
-			}
-		}
-		for _, d := range f.ast.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Test") {
-				for _, m := range inName.FindAllStringSubmatch(fn.Name.Name, -1) {
-					points[m[1]] = true
-				}
-			}
-		}
-	}
-	var missing []string
-	for p, named := range points {
-		if !named {
-			missing = append(missing, p)
-		}
-	}
-	slices.Sort(missing)
-	if len(missing) > 0 {
-		t.Errorf("no test of %v names %v", contractModules, missing)
-	}
-}
-
 // A path on somebody's machine is a slip, in code and in documents.
 func TestRepoNoMachinePaths(t *testing.T) {
 	machine := regexp.MustCompile("(?m)(?:^|[\\s\"'`(=:])(/(?:work|root|home|Users)/[\\w.-]+)")
