@@ -1,0 +1,3 @@
+// Package fromotter has a service with cached prices, with otter's loading
+// cache and with a Guard.
+package fromotter
