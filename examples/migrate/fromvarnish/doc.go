@@ -1,0 +1,2 @@
+// Package fromvarnish has a caching proxy, with Varnish and with weir proxy.
+package fromvarnish
