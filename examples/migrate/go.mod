@@ -11,5 +11,4 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/viccon/sturdyc v1.1.5
 	golang.org/x/sync v0.24.0
-	google.golang.org/grpc v1.84.0
 )

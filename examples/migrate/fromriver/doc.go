@@ -1,0 +1,2 @@
+// Package fromriver sends mails from a queue, with River and with package jobs.
+package fromriver
