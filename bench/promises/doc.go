@@ -1,14 +1,15 @@
-// Package promises shows which library keeps which promise: small stories, told
-// to weir and to the libraries that people wire together today, and a table of
-// what each did.
+// Package promises checks which promises a loading cache, or a library that
+// coalesces calls, keeps under failures: a caller that leaves, a panic, a hung load,
+// a deletion during a load, a storm of refreshes. The author of a library writes an
+// adapter of some thirty lines, a [Library], and passes it to [Run]:
 //
-//	go test -run TestPromises -v .         # prints the table
-//	go run ../cmd/weir-bench promises      # writes ../results/promises.md
+//	func TestPromises(t *testing.T) { promises.Run(t, library) }
 //
-// A story that goes wrong may kill its process or never end, so each runs in
-// a separate process: the test starts itself again for every cell. Almost all
-// run in a testing/synctest bubble, where time is exact and costs nothing.
+// Each promise is a subtest. It runs in a process of its own, because a library that
+// breaks one may kill the process or never return: Run starts the test binary again
+// for each. Almost all run in a testing/synctest bubble, where time is exact and costs
+// nothing.
 //
-// The test fails if weir breaks a promise. What the peers do is printed, and
-// compared with what is on record: a peer that gets better is good news.
+// A promise that does not apply, such as one about stored values for a library that
+// stores none, is skipped, and never counts as kept.
 package promises

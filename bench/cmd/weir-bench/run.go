@@ -134,7 +134,7 @@ func tellPromises(ctx context.Context, progress io.Writer) (string, error) {
 	defer os.RemoveAll(dir)
 	binary, file := filepath.Join(dir, "promises.test"), filepath.Join(dir, "promises.md")
 	fmt.Fprintln(progress, "building")
-	if _, err := output(ctx, "go", "test", "-c", "-o", binary, benchPackage+"/promises"); err != nil {
+	if _, err := output(ctx, "go", "test", "-c", "-o", binary, benchPackage+"/libraries"); err != nil {
 		return "", err
 	}
 	fmt.Fprintln(progress, "telling")

@@ -9,22 +9,18 @@ import (
 	"time"
 )
 
-// A story is one row of the table: what is promised, and a way to find out.
+// A story is one promise, and a way to find out whether a library keeps it.
 type story struct {
-	name    string // the test's name, and the row's in the record
+	name    string
 	promise string
-	tell    func(library) verdict
-
-	// kept is what is on record: the libraries that keep the promise, in the
-	// table's order.
-	kept string
+	tell    func(Library) verdict
 
 	// spins says that callers never pause, so that a library whose values
 	// live for an instant needs a clock that runs.
 	spins bool
 }
 
-// A verdict is one cell.
+// A verdict is the outcome of a story.
 type verdict struct {
 	Kept  bool
 	NA    bool   // the promise does not apply
@@ -46,18 +42,17 @@ const patience = 10 * time.Minute
 
 // A stage is a subject with a count of its loads.
 type stage struct {
-	subject[string]
-	began time.Time
+	Subject[string]
 	loads atomic.Int64
 }
 
 // set opens l for a story. The load gets its number, from 1.
-func set(l library, c config[string], load func(ctx context.Context, n int) (string, error)) *stage {
-	s := &stage{began: time.Now()}
-	c.load = func(ctx context.Context, _ string) (string, error) {
+func set(l Library, c Setup[string], load func(ctx context.Context, n int) (string, error)) *stage {
+	s := &stage{}
+	c.Load = func(ctx context.Context, _ string) (string, error) {
 		return load(ctx, int(s.loads.Add(1)))
 	}
-	s.subject = l.open(c)
+	s.Subject = l.Open(c)
 	return s
 }
 
@@ -84,7 +79,7 @@ func (s *stage) ask(ctx context.Context, key string) *call {
 				c.exited = false
 			}
 		}()
-		c.value, c.err = s.get(ctx, key)
+		c.value, c.err = s.Get(ctx, key)
 		c.exited = false
 	}()
 	return c

@@ -12,8 +12,8 @@ import (
 
 const ms = time.Millisecond
 
-func leaderLeaves(l library) verdict {
-	s := set(l, config[string]{}, func(ctx context.Context, _ int) (string, error) {
+func leaderLeaves(l Library) verdict {
+	s := set(l, Setup[string]{}, func(ctx context.Context, _ int) (string, error) {
 		return "value", pause(ctx, 100*ms)
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -26,8 +26,8 @@ func leaderLeaves(l library) verdict {
 	return broken(append(notes, s.wantLoads(1)...)...)
 }
 
-func ownDeadline(l library) verdict {
-	s := set(l, config[string]{}, func(context.Context, int) (string, error) {
+func ownDeadline(l Library) verdict {
+	s := set(l, Setup[string]{}, func(context.Context, int) (string, error) {
 		time.Sleep(time.Second) // whatever the context says
 		return "value", nil
 	})
@@ -57,8 +57,8 @@ func ownDeadline(l library) verdict {
 	return broken(notes...)
 }
 
-func lateCaller(l library) verdict {
-	s := set(l, config[string]{}, func(ctx context.Context, _ int) (string, error) {
+func lateCaller(l Library) verdict {
+	s := set(l, Setup[string]{}, func(ctx context.Context, _ int) (string, error) {
 		err := pause(ctx, 100*ms)
 		if err != nil {
 			time.Sleep(50 * ms) // slow to notice
@@ -73,10 +73,10 @@ func lateCaller(l library) verdict {
 	return broken(unlike(late, func(c *call) bool { return c.got("value") })...)
 }
 
-func abandoned(l library) verdict {
+func abandoned(l Library) verdict {
 	var ended atomic.Int64 // when the load ended, since the start
 	start := time.Now()
-	s := set(l, config[string]{}, func(ctx context.Context, _ int) (string, error) {
+	s := set(l, Setup[string]{}, func(ctx context.Context, _ int) (string, error) {
 		err := pause(ctx, 10*time.Second)
 		ended.Store(int64(time.Since(start)))
 		return "value", err
@@ -93,11 +93,11 @@ func abandoned(l library) verdict {
 
 // noZombie lets 64 callers ask again and again. A caller who came after another
 // had already been given a result must not be given the same one.
-func noZombie(l library) verdict {
+func noZombie(l Library) verdict {
 	const callers, length = 64, 700 * ms
 	var clock, old, asked atomic.Int64
 	handed := make([]atomic.Int64, 1<<20) // by load: when its result was first handed out
-	s := set(l, config[string]{noStore: true}, func(_ context.Context, n int) (string, error) {
+	s := set(l, Setup[string]{NoStore: true}, func(_ context.Context, n int) (string, error) {
 		time.Sleep(2 * ms)
 		return fmt.Sprint(n), nil
 	})
@@ -107,7 +107,7 @@ func noZombie(l library) verdict {
 		done.Go(func() {
 			for time.Now().Before(end) && old.Load() < 1000 {
 				came := clock.Add(1)
-				v, err := s.get(context.Background(), "k")
+				v, err := s.Get(context.Background(), "k")
 				var n int
 				if _, scan := fmt.Sscan(v, &n); err != nil || scan != nil {
 					panic(fmt.Sprintf("get = %q, %v", v, err))
@@ -121,23 +121,23 @@ func noZombie(l library) verdict {
 	}
 	done.Wait()
 	if n := old.Load(); n > 0 {
-		return broken(fmt.Sprintf("%d of %d answers were older than their callers", n, asked.Load()))
+		return broken(fmt.Sprintf("%d of %d results were from before their calls", n, asked.Load()))
 	}
 	return kept()
 }
 
-func panics(l library) verdict {
+func panics(l Library) verdict {
 	return ends(l, func() { panic("boom") })
 }
 
-func goexits(l library) verdict {
+func goexits(l Library) verdict {
 	return ends(l, runtime.Goexit)
 }
 
 // ends is a load that does not return, with nine who wait for it, and one who
 // comes after.
-func ends(l library, end func()) verdict {
-	s := set(l, config[string]{}, func(_ context.Context, n int) (string, error) {
+func ends(l Library, end func()) verdict {
+	s := set(l, Setup[string]{}, func(_ context.Context, n int) (string, error) {
 		time.Sleep(50 * ms)
 		if n == 1 {
 			end()
@@ -152,13 +152,13 @@ func ends(l library, end func()) verdict {
 	return broken(notes...)
 }
 
-func noFalseSuccess(l library) verdict {
+func noFalseSuccess(l Library) verdict {
 	var notes []string
 	for _, end := range []struct {
 		how string
 		do  func()
 	}{{"Goexit", runtime.Goexit}, {"panic", func() { panic("boom") }}} {
-		s := set(l, config[string]{}, func(context.Context, int) (string, error) {
+		s := set(l, Setup[string]{}, func(context.Context, int) (string, error) {
 			time.Sleep(50 * ms)
 			end.do()
 			return "value", nil
@@ -172,8 +172,8 @@ func noFalseSuccess(l library) verdict {
 	return broken(notes...)
 }
 
-func hungLoad(l library) verdict {
-	s := set(l, config[string]{}, func(_ context.Context, n int) (string, error) {
+func hungLoad(l Library) verdict {
+	s := set(l, Setup[string]{}, func(_ context.Context, n int) (string, error) {
 		if n == 1 {
 			time.Sleep(1000 * time.Hour)
 		}
@@ -187,8 +187,8 @@ func hungLoad(l library) verdict {
 	return broken(unlike(next, func(c *call) bool { return c.got("value") })...)
 }
 
-func sharedFailure(l library) verdict {
-	s := set(l, config[string]{}, func(context.Context, int) (string, error) {
+func sharedFailure(l Library) verdict {
+	s := set(l, Setup[string]{}, func(context.Context, int) (string, error) {
 		time.Sleep(300 * ms)
 		return "", errors.New("source is down")
 	})
@@ -204,20 +204,20 @@ func sharedFailure(l library) verdict {
 	return broken(append(notes, s.wantLoads(1)...)...)
 }
 
-func structKeys(l library) verdict {
-	if l.openPair == nil {
+func structKeys(l Library) verdict {
+	if l.OpenPair == nil {
 		return notApplicable("string keys only")
 	}
-	s := l.openPair(config[pair]{load: func(_ context.Context, key pair) (string, error) {
+	s := l.OpenPair(Setup[Pair]{Load: func(_ context.Context, key Pair) (string, error) {
 		time.Sleep(10 * ms)
 		return key.A + "," + key.B, nil
 	}})
 	var notes []string
 	var mu sync.Mutex
 	var done sync.WaitGroup
-	for _, k := range []pair{{"a b", "c"}, {"a", "b c"}, {"a-b", "c"}, {"a", "b-c"}, {"a,b", "c"}, {"a", "b,c"}} {
+	for _, k := range []Pair{{"a b", "c"}, {"a", "b c"}, {"a-b", "c"}, {"a", "b-c"}, {"a,b", "c"}, {"a", "b,c"}} {
 		done.Go(func() {
-			v, err := s.get(context.Background(), k)
+			v, err := s.Get(context.Background(), k)
 			if v != k.A+","+k.B || err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -232,14 +232,14 @@ func structKeys(l library) verdict {
 	return broken(notes...)
 }
 
-func nestedLoad(l library) verdict {
+func nestedLoad(l Library) verdict {
 	var s *stage
 	var nested error
-	s = set(l, config[string]{}, func(ctx context.Context, n int) (string, error) {
+	s = set(l, Setup[string]{}, func(ctx context.Context, n int) (string, error) {
 		if n > 1 {
 			return "", errors.New("a second load of the key inside the first")
 		}
-		_, nested = s.get(ctx, "k")
+		_, nested = s.Get(ctx, "k")
 		return "value", nil
 	})
 	switch c := s.ask(context.Background(), "k"); {

@@ -19,25 +19,31 @@ func (s *source) slowRead(context.Context, int) (string, error) {
 	return v, nil
 }
 
-func deleteAbsent(l library) verdict {
+func deleteAbsent(l Library) verdict {
 	var src source
 	src.content.Store("old")
-	s := set(l, config[string]{}, src.slowRead)
+	s := set(l, Setup[string]{}, src.slowRead)
+	if s.Forget == nil {
+		return notApplicable("nothing can be deleted")
+	}
 	s.ask(context.Background(), "asked at once")
 	s.ask(context.Background(), "asked later")
 	return deleteDuring(s, &src, 2)
 }
 
 // refreshAge is the age from which hits start refreshes.
-const refreshAge = ttl / 2
+const refreshAge = TTL / 2
 
-func deletePresent(l library) verdict {
-	if !l.stores {
+func deletePresent(l Library) verdict {
+	if !l.Stores {
 		return notApplicable("keeps no values")
 	}
 	var src source
 	src.content.Store("old")
-	s := set(l, config[string]{refresh: refreshAge}, src.slowRead)
+	s := set(l, Setup[string]{RefreshFrom: refreshAge}, src.slowRead)
+	if s.Forget == nil {
+		return notApplicable("nothing can be deleted")
+	}
 	for round := range 2 { // the second time is a hit, and starts a refresh
 		time.Sleep(time.Duration(round) * (refreshAge + time.Minute))
 		for _, key := range []string{"asked at once", "asked later"} {
@@ -50,8 +56,7 @@ func deletePresent(l library) verdict {
 }
 
 // deleteDuring deletes two keys in the middle of their loads, when so many have
-// begun. One is requested
-// at once, the other only when the old load has ended, so that no new value
+// begun. One is requested at once, the other only when the old load has ended, so that no new value
 // covers what that has left.
 func deleteDuring(s *stage, src *source, loads int64) verdict {
 	time.Sleep(50 * ms)
@@ -59,8 +64,8 @@ func deleteDuring(s *stage, src *source, loads int64) verdict {
 		return broken(fmt.Sprintf("%d loads have begun instead of %d", n, loads))
 	}
 	src.content.Store("new")
-	s.drop("asked at once")
-	s.drop("asked later")
+	s.Forget("asked at once")
+	s.Forget("asked later")
 	atOnce := s.ask(context.Background(), "asked at once")
 	time.Sleep(time.Second)
 	later := s.ask(context.Background(), "asked later")
@@ -74,18 +79,18 @@ func deleteDuring(s *stage, src *source, loads int64) verdict {
 	return broken(notes...)
 }
 
-func stormOneKey(l library) verdict { return storm(l, 1) }
+func stormOneKey(l Library) verdict { return storm(l, 1) }
 
-func stormManyKeys(l library) verdict { return storm(l, 1000) }
+func stormManyKeys(l Library) verdict { return storm(l, 1000) }
 
 // storm hits stale values 1,000 times, spread over keys, while no refresh ends.
-func storm(l library, keys int) verdict {
-	if !l.stores {
+func storm(l Library, keys int) verdict {
+	if !l.Stores {
 		return notApplicable("keeps no values")
 	}
 	const hits, bound = 1000, 64
 	var slow atomic.Bool
-	s := set(l, config[string]{refresh: refreshAge}, func(context.Context, int) (string, error) {
+	s := set(l, Setup[string]{RefreshFrom: refreshAge}, func(context.Context, int) (string, error) {
 		if slow.Load() {
 			time.Sleep(time.Second)
 		}
@@ -103,7 +108,7 @@ func storm(l library, keys int) verdict {
 	before := runtime.NumGoroutine()
 	var done sync.WaitGroup
 	for i := range hits {
-		done.Go(func() { s.get(context.Background(), key(i)) })
+		done.Go(func() { s.Get(context.Background(), key(i)) })
 	}
 	done.Wait()
 	time.Sleep(ms) // those that have answered have ended

@@ -1,0 +1,3 @@
+module github.com/weir-go/weir/bench/promises
+
+go 1.25.0
