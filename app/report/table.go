@@ -64,7 +64,7 @@ var columns = []struct {
 }{
 	{"", "level", func(l *Level) string { return l.Name }},
 	{"", "requests", func(l *Level) string { return figures.Count(l.Requests) }},
-	{"requests", "per second", func(l *Level) string { return figures.Rate(l.PerSecond) }},
+	{"requests", "/s", func(l *Level) string { return figures.Rate(l.PerSecond) }},
 	{"", "p50", func(l *Level) string { return l.time(l.P50MS) }},
 	{"", "p99", func(l *Level) string { return l.time(l.P99MS) }},
 	{"", "slowest", func(l *Level) string { return l.time(l.SlowestMS) }},
