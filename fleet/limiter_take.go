@@ -100,9 +100,9 @@ func (l *line) serveLocked(now time.Duration) {
 	l.armLocked(l.barred - now)
 }
 
-// refuseLateLocked rejects callers whose deadline ends before the engine may be
-// called again and the callers ahead of them have their permits. l.mu must be
-// held.
+// refuseLateLocked rejects the callers that cannot or may not wait until the engine
+// may be called again and the callers ahead of them have their permits, and those
+// beyond the queue's places. l.mu must be held.
 func (l *line) refuseLateLocked(now time.Duration) {
 	kept := 0
 	for w := l.q.head; w != nil; {

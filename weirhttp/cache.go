@@ -175,8 +175,9 @@ func (c *Cache) detachLocked(key responses.Key) {
 	delete(c.flights, key)
 }
 
-// detachBelowLocked does so with those whose calls began before the fence. One
-// that still asks the fleet is detached itself. c.mu must be held.
+// detachBelowLocked does so with the flights whose calls began before the fence. A
+// flight that still asks the fleet stays listed: it learns of the change itself.
+// c.mu must be held.
 func (c *Cache) detachBelowLocked(key responses.Key, fence uint64) {
 	for _, f := range slices.Clone(c.flights[key]) {
 		if !f.asking && f.root < fence {

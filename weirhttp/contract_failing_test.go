@@ -317,7 +317,7 @@ func TestH26_ErrorsHaveALifetimeOfTheirOwn(t *testing.T) {
 				}
 				time.Sleep(tt.fresh - time.Second)
 				if !hit() {
-					t.Errorf("it is no hit per second before %v", tt.fresh)
+					t.Errorf("it is not a hit one second before %v", tt.fresh)
 				}
 				time.Sleep(tt.fresh + 2*time.Second) // past a refresh, if there was one
 				if hit() {

@@ -84,8 +84,8 @@ type change struct {
 	fence, tag uint64
 }
 
-// maxOwn bounds the changes that are remembered. The push of a change that was
-// forgotten for others counts, which costs a load.
+// maxOwn bounds the changes of our own that are remembered. The push of a forgotten
+// one is treated as another instance's, which costs a load.
 const maxOwn = 1 << 12
 
 // noteOwn notes a change of our own.

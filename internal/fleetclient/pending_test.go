@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// A writeless is a Tier that answers reads and refuses writes while down is
-// set. It notes the writes that it received.
+// A writeless is a Tier that answers reads and refuses writes while
+// refuses is set. It notes the writes that it received.
 type writeless struct {
 	fleet.Tier
 
