@@ -26,7 +26,7 @@ func Of(err error) error {
 	case errors.As(err, &refused):
 		return retryLater(codes.Unavailable, refused.RetryAfter)
 	case errors.Is(err, weir.ErrStuck), errors.Is(err, weir.ErrClosed):
-		return status.Error(codes.Unavailable, "unavailable")
+		return retryLater(codes.Unavailable, time.Second)
 	case errors.Is(err, weir.ErrNotFound):
 		return status.Error(codes.NotFound, "not found")
 	case errors.As(err, &late), errors.Is(err, context.DeadlineExceeded):
@@ -36,8 +36,9 @@ func Of(err error) error {
 	case errors.As(err, &panicked), errors.Is(err, weir.ErrGoexit):
 		return status.Error(codes.Internal, "internal error")
 	}
-	if s, ok := status.FromError(err); ok {
-		return s.Err() // the source's own status
+	var own interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &own) {
+		return own.GRPCStatus().Err() // without the text of the errors that wrap it
 	}
 	return status.Error(codes.Unknown, "the source failed")
 }
@@ -54,7 +55,7 @@ func OfClient(err error) error {
 
 // retryLater says when to retry: without it, retries are the next overload.
 func retryLater(code codes.Code, after time.Duration) error {
-	s := status.New(code, "too many requests")
+	s := status.New(code, "retry later")
 	if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}); err == nil {
 		s = with
 	}

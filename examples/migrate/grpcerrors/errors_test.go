@@ -44,6 +44,13 @@ func TestCodes(t *testing.T) {
 			t.Errorf("OfClient(%v) has the code %v; want %v", tt.err, got, tt.ofClient)
 		}
 	}
+	wrapped := fmt.Errorf("key secret: %w", status.Error(codes.PermissionDenied, "no"))
+	if s := status.Convert(grpcerrors.Of(wrapped)); s.Code() != codes.PermissionDenied || s.Message() != "no" {
+		t.Errorf("Of(%v) = %v; want the source's own status, unchanged", wrapped, s)
+	}
+	if n := len(status.Convert(grpcerrors.Of(weir.ErrStuck)).Details()); n != 1 {
+		t.Errorf("ErrStuck has %d details; want RetryInfo", n)
+	}
 	details := status.Convert(grpcerrors.Of(refused)).Details()
 	if len(details) != 1 || details[0].(*errdetails.RetryInfo).RetryDelay.AsDuration() != 2*time.Second {
 		t.Errorf("the details of a rejection are %v; want RetryInfo of 2 s", details)

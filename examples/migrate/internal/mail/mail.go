@@ -11,7 +11,7 @@ import (
 
 // A Mail is sent once for each order.
 type Mail struct {
-	Order string `json:"order"`
+	Order string `json:"order" river:"unique"`
 	To    string `json:"to"`
 }
 
