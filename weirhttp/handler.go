@@ -128,18 +128,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		h.observe(w, r, came, turn)
 		return
 	}
-	r = endToEnd(r)
-	q := h.policy.ReadRequest(r.Header)
-	if !concerns(r) || q.Upgrade || q.Streams || q.Expect {
-		h.pass(w, r, q, came, turn)
-		return
-	}
-	if h.ignores && h.policy.Forward(r.Header, true) {
-		r = r.Clone(r.Context())
-		h.policy.Forward(r.Header, false)
-		q = h.policy.ReadRequest(r.Header)
-	}
-	if q.Override {
+	r, q, ok := h.read(r)
+	if !ok {
 		h.pass(w, r, q, came, turn)
 		return
 	}
@@ -156,6 +146,22 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, came time.Time) 
 		return
 	}
 	h.requests.Record(time.Since(came))
+}
+
+// read returns r as the policy has it, with what its fields say. It reports false if r
+// does not concern the cache.
+func (h *Handler) read(r *http.Request) (*http.Request, rfc9111.Request, bool) {
+	r = endToEnd(r)
+	q := h.policy.ReadRequest(r.Header)
+	if !concerns(r) || q.Upgrade || q.Streams || q.Expect {
+		return r, q, false
+	}
+	if h.ignores && h.policy.Forward(r.Header, true) {
+		r = r.Clone(r.Context())
+		h.policy.Forward(r.Header, false)
+		q = h.policy.ReadRequest(r.Header)
+	}
+	return r, q, !q.Override
 }
 
 // newCall returns a call for r, for which s is stored but of no use as it is, or nil.

@@ -75,8 +75,9 @@ func Configure(c *config.Config) (Settings, error) {
 // listenConfig is one listener with the limits of all.
 func listenConfig(c *config.Config, l config.Listener, s Settings) listen.Config {
 	out := listen.Config{
-		Address: l.Address,
-		H2C:     l.H2C,
+		Address:  l.Address,
+		H2C:      l.H2C,
+		FastHits: c.Server.FastHits,
 		Limits: listen.Limits{
 			Whole:          max(time.Duration(c.Server.ReadTimeout), 0),
 			ReadHeader:     time.Duration(c.Server.ReadHeaderTimeout),

@@ -196,7 +196,7 @@ func (j *jobService) with(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, j.path) {
+		if j.owns(r) {
 			weirhttp.SetReceipt(w, weirhttp.Receipt{Route: "jobs"}) // for the access log
 			if v := j.backend.Load(); v != nil && j.closed() == nil {
 				v.service.ServeHTTP(w, r)
@@ -208,6 +208,9 @@ func (j *jobService) with(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// owns reports whether r is for the jobs, and for no route. A nil jobService owns none.
+func (j *jobService) owns(r *http.Request) bool { return j != nil && strings.HasPrefix(r.URL.Path, j.path) }
 
 // configure has the gateway pass requests through the jobService.
 func (j *jobService) configure(c gateway.Config) gateway.Config {

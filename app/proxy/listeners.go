@@ -84,12 +84,21 @@ func (p *proxy) open(s Settings) (change, error) {
 }
 
 func (p *proxy) serverOptions(operators bool, streams context.Context) listen.Options {
-	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots}
+	o := listen.Options{Handler: http.Handler(p.public), Base: p.base, Logger: p.logger, Slots: p.slots, Stored: p.stored}
 	if operators {
 		// Operators get in when the clients have taken all slots.
-		o.Handler, o.Slots = endStreams(streams, p.admin), nil
+		o.Handler, o.Slots, o.Stored = endStreams(streams, p.admin), nil, nil
 	}
 	return o
+}
+
+// stored is for listen.Options.Stored: p.public answers the request that it returns as the
+// gateway does.
+func (p *proxy) stored(ctx context.Context, r *http.Request) (*http.Request, bool) {
+	if p.jobs.owns(r) {
+		return r, false
+	}
+	return p.gateway.Stored(ctx, r)
 }
 
 // closeAll closes listeners that have not been used.

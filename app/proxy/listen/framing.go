@@ -28,7 +28,7 @@ const (
 // it (H18). It lies above TLS, which leaves it what speaks HTTP/1 only.
 type framedListener struct {
 	net.Listener
-	quit <-chan struct{}
+	server *Server
 }
 
 func (l framedListener) Accept() (net.Conn, error) {
@@ -36,14 +36,18 @@ func (l framedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	var hits *hitConn
+	if l.server.config.FastHits && l.server.options.Stored != nil {
+		hits = &hitConn{server: l.server}
+	}
 	if t, ok := c.(*tls.Conn); ok {
 		state := t.ConnectionState()
 		if state.NegotiatedProtocol == "h2" {
 			return c, nil
 		}
-		return &framedTLSConn{framedConn{Conn: c, quit: l.quit}, state}, nil
+		return &framedTLSConn{framedConn{Conn: c, quit: l.server.quit, hits: hits, state: &state}}, nil
 	}
-	return &framedConn{Conn: c, quit: l.quit}, nil
+	return &framedConn{Conn: c, quit: l.server.quit, hits: hits}, nil
 }
 
 // A framedConn is a connection that passes on what has come of requests up to
@@ -55,6 +59,10 @@ func (l framedListener) Accept() (net.Conn, error) {
 type framedConn struct {
 	net.Conn
 	quit <-chan struct{} // closed when nobody is waited for any more
+	hits *hitConn        // nil: net/http gets all requests
+
+	state   *tls.ConnectionState // nil without TLS
+	address string               // the client's; see remote
 
 	// Used by the reader, one at a time.
 	scan  httpwire.Scanner
@@ -67,13 +75,10 @@ type framedConn struct {
 }
 
 // A framedTLSConn is a framedConn above TLS, of which net/http asks the state.
-type framedTLSConn struct {
-	framedConn
-	state tls.ConnectionState
-}
+type framedTLSConn struct{ framedConn }
 
 // ConnectionState is what http.Request.TLS is taken from.
-func (c *framedTLSConn) ConnectionState() tls.ConnectionState { return c.state }
+func (c *framedTLSConn) ConnectionState() tls.ConnectionState { return *c.state }
 
 // NetConn returns the connection below, as that of a tls.Conn does.
 func (c *framedConn) NetConn() net.Conn { return c.Conn }
@@ -94,9 +99,20 @@ func (c *framedConn) Read(p []byte) (int, error) {
 		if c.fault != nil {
 			return c.refuse(p)
 		}
-		n, err := c.Conn.Read(p)
+		n, err := c.receive(p)
 		if n == 0 || c.free.Load() {
 			return n, err
+		}
+		if h := c.hits; h != nil {
+			if h.phase == idle && err == nil && c.scan.Between() {
+				if n, err = c.answer(p, n); n == 0 {
+					if err != nil {
+						return 0, err
+					}
+					continue
+				}
+			}
+			h.phase = busy
 		}
 		if n = c.check(p[:n]); n > 0 || err != nil {
 			return n, err
@@ -127,9 +143,16 @@ func (c *framedConn) check(p []byte) int {
 			}
 			return out
 		}
-		if e == httpwire.Switched {
+		if e == httpwire.HeadEnd && err == nil && c.hits != nil {
+			_, e, _ = c.scan.Next(nil) // ends a message without a body
+		}
+		switch {
+		case e == httpwire.Switched:
 			c.free.Store(true)
 			return out + copy(p[out:], p[i:])
+		case e == httpwire.End && c.hits != nil:
+			c.hits.hold(p[i:])
+			return out
 		}
 	}
 	return out
@@ -151,6 +174,9 @@ func (c *framedConn) refuse(p []byte) (int, error) {
 
 // Close closes the connection, once a client that was refused has left.
 func (c *framedConn) Close() error {
+	if c.defers() {
+		return nil // it is closed when the response is written
+	}
 	if c.faulty.Load() && !c.shut.Swap(true) && c.CloseWrite() == nil {
 		select {
 		case <-c.quit:
@@ -163,10 +189,14 @@ func (c *framedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// freed is for http.Server.ConnState: what a handler reads that has taken over a
-// connection is no HTTP.
-func freed(c net.Conn, s http.ConnState) {
-	if f, ok := c.(interface{ framed() *framedConn }); ok && s == http.StateHijacked {
+// changed is for http.Server.ConnState: what a handler reads that has taken over a
+// connection is no HTTP, and an idle one waits for a request.
+func changed(c net.Conn, s http.ConnState) {
+	f, ok := c.(interface{ framed() *framedConn })
+	switch {
+	case ok && s == http.StateHijacked:
 		f.framed().free.Store(true)
+	case ok && s == http.StateIdle:
+		f.framed().awaits()
 	}
 }

@@ -63,12 +63,14 @@ type Config struct {
 	// ProxyProtocol are the peers that send a PROXY header. nil means nobody.
 	ProxyProtocol []netip.Prefix
 	Limits        Limits
+	// FastHits writes what Options.Stored finds without net/http.
+	FastHits bool
 }
 
 // Equal reports whether a and b are the same.
 func (a Config) Equal(b Config) bool {
 	return a.Address == b.Address && a.TLS == b.TLS && a.H2C == b.H2C &&
-		a.Limits == b.Limits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
+		a.Limits == b.Limits && a.FastHits == b.FastHits && slices.Equal(a.ProxyProtocol, b.ProxyProtocol)
 }
 
 // Scheme is what clients have to use.
@@ -82,6 +84,11 @@ func (a Config) Scheme() string {
 // Options are what servers share.
 type Options struct {
 	Handler http.Handler
+	// Stored returns a request with that context that Handler answers from memory,
+	// without waiting for anything but the client, and true; or false. It counts nothing.
+	// With Config.FastHits such requests of HTTP/1.1 are answered without net/http. nil
+	// means that net/http serves all requests.
+	Stored func(context.Context, *http.Request) (*http.Request, bool)
 	// Base is the context of every request. nil means context.Background.
 	Base context.Context
 	// Logger logs certificates that were replaced or are bad, and what
@@ -109,15 +116,20 @@ type Server struct {
 	retired atomic.Bool
 	slots   *slotListener
 
-	mu    sync.Mutex
-	hands *handshaker // guarded by mu; nil without TLS, and before Serve
+	cut          atomic.Bool   // connections are cut, whatever is written to them
+	hitsInFlight atomic.Int64  // responses that are written without net/http
+	hitsOver     chan struct{} // has room for one; see waitForHits
+
+	mu      sync.Mutex
+	hands   *handshaker              // guarded by mu; nil without TLS, and before Serve
+	closing map[*framedConn]struct{} // guarded by mu; those that net/http has closed, and that are being written to
 }
 
 // Open opens a listener. With old, whose address must be the same, it takes
 // over that one's socket: connections that wait to be accepted are not lost.
 // Until Serve nothing is accepted.
 func Open(c Config, o Options, old *Server) (*Server, error) {
-	s := &Server{config: c, options: o, quit: make(chan struct{})}
+	s := &Server{config: c, options: o, quit: make(chan struct{}), hitsOver: make(chan struct{}, 1), closing: map[*framedConn]struct{}{}}
 	s.options.Logger = plain.Logger(s.options.Logger)
 	s.options.CertInterval = cmp.Or(s.options.CertInterval, 10*time.Second)
 	if c.TLS.Cert != "" {
@@ -195,9 +207,13 @@ func (s *Server) prepare() {
 		},
 		ErrorLog: log.New(complaints(s.options.Logger, slog.LevelDebug), "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, below(c))
+			ctx = context.WithValue(ctx, connKey{}, below(c))
+			if f, ok := c.(interface{ framed() *framedConn }); ok {
+				f.framed().bind(ctx)
+			}
+			return ctx
 		},
-		ConnState:                    freed,
+		ConnState:                    changed,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is for the origin
 	}
 	if s.options.Base != nil {
@@ -262,7 +278,7 @@ func (s *Server) serve(l net.Listener, failed func(error)) {
 		s.mu.Unlock()
 		l = hands
 	}
-	l = framedListener{l, s.quit}
+	l = framedListener{l, s}
 	s.running.Go(func() {
 		err := s.http.Serve(l)
 		if !errors.Is(err, http.ErrServerClosed) && !s.retired.Load() {
@@ -338,6 +354,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx.Err() == nil {
 		err = nil // the socket was closed before, which is no fault
 	}
+	err = cmp.Or(err, s.waitForHits(ctx))
 	return errors.Join(err, s.Close())
 }
 
@@ -365,6 +382,7 @@ func (s *Server) drain(ctx context.Context) {
 func (s *Server) Close() error {
 	s.Leave()
 	s.slots.cutOff()
+	s.cut.Store(true)
 	s.once.Do(func() { close(s.quit) })
 	s.mu.Lock()
 	if s.hands != nil {
@@ -372,7 +390,55 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	_ = s.http.Close() // the errors of closing what is cut off tell nothing
+	s.mu.Lock()
+	for c := range s.closing {
+		_ = c.Conn.Close() // as above
+	}
+	s.mu.Unlock()
 	_ = s.socket.Close()
 	s.running.Wait()
+	return nil
+}
+
+// remember notes that c is closed when a response has been written to it, or when all
+// connections are cut. It reports false if they are cut already.
+func (s *Server) remember(c *framedConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut.Load() {
+		return false
+	}
+	s.closing[c] = struct{}{}
+	return true
+}
+
+func (s *Server) forget(c *framedConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.closing, c)
+}
+
+// hitEnded tells waitForHits, which looks at the number after it has begun to wait.
+func (s *Server) hitEnded() {
+	if !s.retired.Load() {
+		return
+	}
+	select {
+	case s.hitsOver <- struct{}{}:
+	default:
+	}
+}
+
+// waitForHits returns when no response is being written without net/http, or with the
+// error of ctx when that ends.
+func (s *Server) waitForHits(ctx context.Context) error {
+	defer s.hitEnded() // for others that wait
+	for s.hitsInFlight.Load() > 0 {
+		select {
+		case <-s.hitsOver:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	return nil
 }

@@ -1,0 +1,57 @@
+package listen
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// H31: net/http gets one request at a time, and of the next one a byte at most, however
+// much it asks for: only then is the order of responses sure when it reports that a
+// connection is idle.
+func TestH31_OneRequestAtATime(t *testing.T) {
+	ours, client := net.Pipe()
+	defer client.Close()
+	s := &Server{options: Options{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }),
+		Stored: func(ctx context.Context, r *http.Request) (*http.Request, bool) {
+			return r.WithContext(ctx), strings.HasPrefix(r.URL.Path, "/stored")
+		},
+	}, closing: map[*framedConn]struct{}{}, hitsOver: make(chan struct{}, 1)}
+	c := &framedConn{Conn: ours, hits: &hitConn{server: s, ctx: t.Context()}}
+	defer c.Close()
+
+	const one = "GET /stored HTTP/1.1\r\nHost: h\r\n\r\n" // the first is net/http's, whatever it is
+	const two = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /stored HTTP/1.1\r\nHost:"
+	const three = "GET /stored/3 HTTP/1.1\r\nHost: h\r\n\r\n"
+	const four = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+	go io.WriteString(client, one+two+three+four)
+	p := make([]byte, 64<<10)
+	read := func(want string) {
+		t.Helper()
+		n, err := c.Read(p)
+		if got := string(p[:n]); got != want || err != nil {
+			t.Fatalf("read %q, %v; want %q", got, err, want)
+		}
+	}
+	read(one)
+	read(two[:1]) // net/http's look-out while the handler runs
+	c.awaits()
+	read(two[1:])
+	c.awaits() // and no look-out came
+	answer := make(chan string)
+	go func() {
+		b := make([]byte, 4096)
+		n, _ := client.Read(b)
+		answer <- string(b[:n])
+	}()
+	done := make(chan struct{})
+	go func() { read(four); close(done) }()
+	if got := <-answer; !strings.HasSuffix(got, "\r\n\r\n/stored/3") {
+		t.Errorf("the client got %q; want the response to the third request", got)
+	}
+	<-done
+}
