@@ -210,7 +210,9 @@ func (j *jobService) with(next http.Handler) http.Handler {
 }
 
 // owns reports whether r is for the jobs, and for no route. A nil jobService owns none.
-func (j *jobService) owns(r *http.Request) bool { return j != nil && strings.HasPrefix(r.URL.Path, j.path) }
+func (j *jobService) owns(r *http.Request) bool {
+	return j != nil && strings.HasPrefix(r.URL.Path, j.path)
+}
 
 // configure has the gateway pass requests through the jobService.
 func (j *jobService) configure(c gateway.Config) gateway.Config {

@@ -10,42 +10,42 @@ import (
 
 // Fleet is what several proxies share. They must be configured alike.
 type Fleet struct {
-	Redis       Redis    `yaml:"redis" required:"true" help:"Where they share it: Redis 7 or newer, or Valkey."`
-	Namespace   string   `yaml:"namespace" default:"http" form:"name" gw:"Namespace" help:"Keeps apart what shares a Redis: proxies of one namespace must stand before the same upstreams."`
-	Deadline    Duration `yaml:"deadline" default:"75ms" min:"5ms" max:"10s" help:"For each question to Redis. After some that were missed the proxy goes on alone, and tries again now and then."`
-	Lease       Duration `yaml:"lease" default:"3s" min:"100ms" max:"1h" gw:"Lease" help:"How long a proxy that died in the middle of a call holds the others back."`
-	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"100ms" max:"8784h" gw:"MemoryCap" help:"How long a proxy's own copy is used before Redis is checked for a newer one: so late it may see a purge of which it was not told."`
-	MaxKeep     Duration `yaml:"max_keep" formerly:"keep" default:"24h" min:"1s" max:"8784h" gw:"MaxKeep" help:"How long Redis stores a response at most."`
-	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"How long the proxies that may serve a stale response do not call the origin for a URL after a call of one of them has failed. It doubles with each failure in a row up to max_cooling. none disables it. See also routes.cache.cooling, which is for each proxy on its own."`
-	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"The most that cooling grows to; at least cooling."`
-	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Up to which size a body goes into Redis. What is bigger each proxy fetches for itself."`
-	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What becomes of the routes' rates while Redis is away: open lets everybody in, closed answers 503, local_share gives each proxy its part. Required if a route has a rate: each is wrong for somebody."`
-	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"How many proxies there are at most. Required by local_share."`
+	Redis       Redis    `yaml:"redis" required:"true" help:"The Redis server (7 or newer) or Valkey server that they share."`
+	Namespace   string   `yaml:"namespace" default:"http" form:"name" gw:"Namespace" help:"Separates proxies that share a Redis. All proxies of one namespace must have the same upstreams."`
+	Deadline    Duration `yaml:"deadline" default:"75ms" min:"5ms" max:"10s" help:"Limit on the time for each command to Redis. After several timeouts the proxy stops using Redis and retries periodically."`
+	Lease       Duration `yaml:"lease" default:"3s" min:"100ms" max:"1h" gw:"Lease" help:"How long other proxies wait for a call of a proxy that has died."`
+	MemoryCap   Duration `yaml:"memory_cap" default:"60s" min:"100ms" max:"8784h" gw:"MemoryCap" help:"How long a proxy uses its own copy before it checks Redis for a newer one. This is the longest delay of a purge whose notification was lost."`
+	MaxKeep     Duration `yaml:"max_keep" formerly:"keep" default:"24h" min:"1s" max:"8784h" gw:"MaxKeep" help:"Limit on how long Redis stores a response."`
+	Cooling     Duration `yaml:"cooling" default:"250ms" min:"1ms" max:"1h" none:"-1" gw:"Cooling" help:"After a failed call, how long no proxy calls the origin for the same URL if it can serve a stale response. The time doubles with each failure in a row, up to max_cooling. none disables it. routes.cache.cooling is the same for each proxy separately."`
+	MaxCooling  Duration `yaml:"max_cooling" default:"10s" min:"1ms" max:"24h" gw:"MaxCooling" help:"Upper bound of cooling; at least cooling."`
+	MaxObject   Size     `yaml:"max_object" default:"256KiB" min:"1KiB" max:"64MiB" gw:"MaxObject" help:"Largest body that is stored in Redis. Each proxy fetches larger ones itself."`
+	RateFailure string   `yaml:"rate_failure,omitempty" enum:"open,closed,local_share" gw:"RateFailure" help:"What happens to client rates while Redis is unreachable. open: all requests are admitted. closed: they get 503. local_share: each proxy enforces its share. Required if a route has a rate, because no default suits everyone."`
+	Instances   int      `yaml:"instances" default:"0" min:"0" max:"10000" gw:"Instances" help:"Maximum number of proxies. Required by local_share."`
 }
 
 // Redis says where it is, and who we are to it.
 type Redis struct {
-	Addresses    []string  `yaml:"addresses" required:"true" least:"1" form:"address" help:"Host and port: of the server, of some nodes of a Cluster, or of the Sentinels."`
-	Username     string    `yaml:"username,omitempty" form:"name" help:"Of the ACL. Without it the user is default. Needs password_file."`
+	Addresses    []string  `yaml:"addresses" required:"true" least:"1" form:"address" help:"Host and port of the server, of some nodes of a Cluster, or of the Sentinels."`
+	Username     string    `yaml:"username,omitempty" form:"name" help:"ACL user. The default is the user default. Needs password_file."`
 	PasswordFile string    `yaml:"password_file,omitempty" form:"file" help:"File with the password, one line."`
-	TLS          *RedisTLS `yaml:"tls,omitempty" help:"Speaks TLS. Without settings in it, by the system's roots and the name in the address."`
+	TLS          *RedisTLS `yaml:"tls,omitempty" help:"Uses TLS. Without settings in it, certificates are checked against the system's roots and the host in the address."`
 	Cluster      bool      `yaml:"cluster" default:"false" help:"The addresses are nodes of a Redis or Valkey Cluster."`
 	Sentinel     *Sentinel `yaml:"sentinel,omitempty" help:"The addresses are Sentinels."`
-	Prefix       string    `yaml:"prefix" default:"weir" form:"name" help:"What the name of each key in Redis begins with."`
+	Prefix       string    `yaml:"prefix" default:"weir" form:"name" help:"Prefix of all keys in Redis."`
 }
 
 // RedisTLS says how Redis is verified, and who we are to it.
 type RedisTLS struct {
-	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
-	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
-	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
-	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the addresses'."`
+	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"PEM file with its private key. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the address."`
 }
 
 // Sentinel names the master.
 type Sentinel struct {
-	Master       string `yaml:"master" required:"true" form:"name" help:"Its name, as the Sentinels know it."`
-	Username     string `yaml:"username,omitempty" form:"name" help:"For the Sentinels themselves. Needs password_file."`
+	Master       string `yaml:"master" required:"true" form:"name" help:"Name of the master, as configured in the Sentinels."`
+	Username     string `yaml:"username,omitempty" form:"name" help:"User for the Sentinels. Needs password_file."`
 	PasswordFile string `yaml:"password_file,omitempty" form:"file" help:"File with the password for the Sentinels, one line."`
 }
 

@@ -14,52 +14,52 @@ import (
 
 // Jobs says where the jobs of routes with async are kept, and who makes them.
 type Jobs struct {
-	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which the proxy keeps the jobs itself, with a server inside the program. This or nats."`
-	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What an accepted job survives: process, a killed process; disk, the loss of power of the server's node; majority, that of some of several servers. With dir it is disk, or process, which takes ten times as many. Of servers in nats it says what they are set to: without it majority with replicas above 1, else process."`
-	Listen      string   `yaml:"listen,omitempty" form:"address" help:"Host and port where other programs reach the jobs in dir: weir worker, weir jobs. Off loopback a token_file is required."`
-	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: the one required at listen, or the one sent to the servers in nats."`
-	NATS        []string `yaml:"nats,omitempty" form:"nats" help:"NATS servers with JetStream that keep the jobs, in place of dir."`
-	Credentials string   `yaml:"credentials_file,omitempty" form:"file" help:"File with credentials for the servers in nats, as nsc writes it."`
-	Username    string   `yaml:"username,omitempty" form:"name" help:"User name at the servers in nats. Needs password_file."`
+	Dir         string   `yaml:"dir,omitempty" form:"file" help:"Folder in which an embedded server stores the jobs. Set this or nats."`
+	Durability  string   `yaml:"durability,omitempty" enum:"process,disk,majority" help:"What accepted jobs survive. process: kill -9 of the process. disk: power loss of the server. majority: power loss of a minority of several servers. With dir it is disk by default; process accepts about ten times as many jobs per second. With nats it states how the servers are configured: by default majority if replicas is above 1, otherwise process."`
+	Listen      string   `yaml:"listen,omitempty" form:"address" help:"Host and port at which weir worker and weir jobs reach the jobs in dir. If it is not loopback, token_file is required."`
+	TokenFile   string   `yaml:"token_file,omitempty" form:"file" help:"File with the token, one line of 16 to 4096 bytes: required from clients of listen, or sent to the servers in nats."`
+	NATS        []string `yaml:"nats,omitempty" form:"nats" help:"NATS servers with JetStream that store the jobs. Set this or dir."`
+	Credentials string   `yaml:"credentials_file,omitempty" form:"file" help:"Credentials file for the servers in nats, as written by nsc."`
+	Username    string   `yaml:"username,omitempty" form:"name" help:"User name for the servers in nats. Needs password_file."`
 	Password    string   `yaml:"password_file,omitempty" form:"file" help:"File with the password, one line."`
-	TLS         *JobsTLS `yaml:"tls,omitempty" help:"Speaks TLS with the servers in nats. Without settings in it, by the system's roots and the name in the address."`
-	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"On how many of the servers in nats each job is kept: 1, 3 or 5."`
-	Namespace   string   `yaml:"namespace" default:"default" form:"namespace" help:"Keeps apart what shares servers."`
-	MaxBytes    Size     `yaml:"max_bytes" default:"8GiB" min:"1MiB" max:"1TiB" help:"What all jobs take, with their results. At nine tenths of it new ones get 503."`
-	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Stays free on the disk of dir. With less no job is accepted (503, and /readyz says so); routes without jobs are served."`
-	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Under which clients ask for their jobs, on every host. It goes before all routes."`
-	Workers     bool     `yaml:"workers" default:"true" help:"Makes the jobs in this proxy. With false it only accepts them, for weir worker."`
-	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs at once in this program, of each route, and again as many of its requests that are not sent twice, and of each name in async.formerly. The limits of the route and the upstream hold beside it."`
+	TLS         *JobsTLS `yaml:"tls,omitempty" help:"Uses TLS with the servers in nats. Without settings in it, certificates are checked against the system's roots and the host in the address."`
+	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"5" help:"Number of servers in nats that store each job: 1, 3 or 5."`
+	Namespace   string   `yaml:"namespace" default:"default" form:"namespace" help:"Separates programs that share servers."`
+	MaxBytes    Size     `yaml:"max_bytes" default:"8GiB" min:"1MiB" max:"1TiB" help:"Limit on the size of all jobs with their results. At 90 % of it, new jobs get 503."`
+	MinFree     Size     `yaml:"min_free" default:"256MiB" min:"1MiB" max:"1TiB" help:"Free space to keep on the disk of dir. With less, new jobs get 503 and /readyz reports it; routes without jobs still work."`
+	Path        string   `yaml:"path" default:"/.weir/jobs/" form:"folder" help:"Path under which clients find their jobs, on every host. It takes precedence over all routes."`
+	Workers     bool     `yaml:"workers" default:"true" help:"Runs jobs in this proxy. With false it only accepts jobs, and weir worker runs them."`
+	Concurrency int      `yaml:"concurrency" default:"16" min:"1" max:"4096" help:"Jobs that this program runs at once for each route, and for each name in async.formerly. Jobs that must not be sent twice have a second limit of the same size. The limits of the route and the upstream also apply."`
 }
 
 // JobsTLS says how the servers in nats are verified, and who we are to them.
 type JobsTLS struct {
-	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
-	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
-	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
-	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the addresses'."`
+	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"PEM file with its private key. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the address."`
 }
 
 // Async says which requests of a route become jobs, and what becomes of these.
 type Async struct {
-	Budget      Duration `yaml:"budget" default:"none" min:"1ms" max:"10m" none:"0" help:"Makes a job of every request: one that takes longer is answered with 202. With none only requests with Prefer: respond-async become jobs."`
-	MaxWait     Duration `yaml:"max_wait" default:"30s" min:"1s" max:"10m" help:"Caps Prefer: wait=N."`
-	Attempts    int      `yaml:"attempts" default:"25" min:"1" max:"1000" help:"Calls of one job, of a safe request or one with Idempotency-Key. 429, 502, 503, 504 and broken connections are retried. With the default backoff they last more than ten hours."`
-	Unsafe      int      `yaml:"unsafe_attempts" default:"1" min:"1" max:"1000" help:"The same of all other requests. Only raise it where a call may happen twice."`
+	Budget      Duration `yaml:"budget" default:"none" min:"1ms" max:"10m" none:"0" help:"Time after which a request becomes a job and is answered with 202. With none, only requests with Prefer: respond-async become jobs."`
+	MaxWait     Duration `yaml:"max_wait" default:"30s" min:"1s" max:"10m" help:"Upper bound of Prefer: wait=N."`
+	Attempts    int      `yaml:"attempts" default:"25" min:"1" max:"1000" help:"Maximum number of calls for a job of a safe request, or of one with Idempotency-Key. 429, 502, 503, 504 and broken connections are retried. With the default backoff, the retries span more than ten hours."`
+	Unsafe      int      `yaml:"unsafe_attempts" default:"1" min:"1" max:"1000" help:"Maximum number of calls for all other jobs. Raise it only if a call may run twice."`
 	Crashes     int      `yaml:"max_crashes" default:"5" min:"1" max:"1000" help:"How often the process that runs a job may die before the job is dead. At most attempts."`
-	Backoff     Duration `yaml:"backoff" default:"1s" min:"1ms" max:"1h" help:"Before the second attempt, doubled for each. Retry-After of an answer wins."`
-	MaxBackoff  Duration `yaml:"max_backoff" default:"1h" min:"1ms" max:"24h" help:"At most that."`
-	Lease       Duration `yaml:"lease" default:"10s" min:"100ms" max:"1h" help:"After which a job whose worker died is started again. The first program that uses the route's jobs decides."`
-	Timeout     Duration `yaml:"timeout" default:"1h" min:"1ms" max:"24h" none:"-1" help:"For one attempt, with its wait for admission. The route's timeout bounds the call to the head of its answer as always: raise that too."`
-	ResultTTL   Duration `yaml:"result_ttl" default:"24h" min:"1s" max:"8760h" help:"How long results are kept, and for how long the same request is the same job."`
-	MaxQueued   int      `yaml:"max_queued" default:"100000" min:"1" max:"10000000" help:"Jobs of the route that are not over. Beyond it is 503."`
-	MaxAge      Duration `yaml:"max_age" default:"24h" min:"1s" max:"8760h" none:"-1" help:"How long the oldest may wait for a worker until new ones get 503."`
-	MaxBody     Size     `yaml:"max_body" default:"512KiB" min:"1B" max:"29MiB" help:"Of a request that becomes a job. Beyond it is 413."`
-	MaxResult   Size     `yaml:"max_result" default:"512KiB" min:"1B" max:"29MiB" help:"Of an answer's body. A job with a larger one fails."`
-	Principal   []string `yaml:"principal" default:"Authorization" form:"principal" help:"What tells clients apart: request fields, and cookies as cookie:NAME (name the session cookie; other cookies change). A job belongs to the client that sent them, others get 404. A client that sends none is anonymous: with [] all are."`
-	Anonymous   string   `yaml:"anonymous" default:"own" enum:"own,shared" help:"What the jobs of anonymous clients are. own: each request is a job of its own, and a client that has its address, which cannot be guessed, may read and cancel it. shared: safe requests that are alike and have neither Authorization nor Cookie are one job, all get its result, whatever its Cache-Control says, and nobody can cancel it."`
-	Formerly    []string `yaml:"formerly,omitempty" form:"route" help:"Names that this route had before, and that no route with async has now. The route answers for the jobs that were accepted under them, runs them, and has requests with the same key join them. Without it they are not run, and a warning at the start names them."`
-	Credentials bool     `yaml:"forward_credentials" default:"true" help:"Stores Authorization, Cookie and the fields in principal with the job, for the call. false leaves them out of both."`
+	Backoff     Duration `yaml:"backoff" default:"1s" min:"1ms" max:"1h" help:"Delay before the second attempt. It doubles with each attempt. Retry-After of a response takes precedence."`
+	MaxBackoff  Duration `yaml:"max_backoff" default:"1h" min:"1ms" max:"24h" help:"Upper bound of the delay between attempts."`
+	Lease       Duration `yaml:"lease" default:"10s" min:"100ms" max:"1h" help:"Time after which a job whose worker died is started again. The first program that uses the route's jobs sets it."`
+	Timeout     Duration `yaml:"timeout" default:"1h" min:"1ms" max:"24h" none:"-1" help:"Limit on one attempt, including its wait for admission. The route's timeout still bounds the time to the response headers: raise that too."`
+	ResultTTL   Duration `yaml:"result_ttl" default:"24h" min:"1s" max:"8760h" help:"How long results are kept, and for how long an identical request gets the same job."`
+	MaxQueued   int      `yaml:"max_queued" default:"100000" min:"1" max:"10000000" help:"Limit on unfinished jobs of the route. Beyond it, requests get 503."`
+	MaxAge      Duration `yaml:"max_age" default:"24h" min:"1s" max:"8760h" none:"-1" help:"How long the oldest job may wait for a worker before new requests get 503."`
+	MaxBody     Size     `yaml:"max_body" default:"512KiB" min:"1B" max:"29MiB" help:"Limit on the body of a request that becomes a job. Larger ones get 413."`
+	MaxResult   Size     `yaml:"max_result" default:"512KiB" min:"1B" max:"29MiB" help:"Limit on the body of a job's response. A job with a larger one fails."`
+	Principal   []string `yaml:"principal" default:"Authorization" form:"principal" help:"What identifies a client: request fields, and cookies as cookie:NAME (name the session cookie, because other cookies change). Only the client that submitted a job can see it; others get 404. A client that sends none of them is anonymous; with [] all clients are."`
+	Anonymous   string   `yaml:"anonymous" default:"own" enum:"own,shared" help:"How jobs of anonymous clients are treated. own: each request is a separate job; a client that knows its address, which cannot be guessed, may read and cancel it. shared: identical safe requests without Authorization and Cookie are one job; all of them get its result, whatever its Cache-Control, and none can cancel it."`
+	Formerly    []string `yaml:"formerly,omitempty" form:"route" help:"Former names of this route, which no other route with async may have now. The route serves and runs the jobs that were accepted under them, and requests with the same key join these. Otherwise they do not run, and a warning at the start lists them."`
+	Credentials bool     `yaml:"forward_credentials" default:"true" help:"Stores Authorization, Cookie and the fields in principal with the job, for the call. With false they are omitted from both."`
 }
 
 // Options are what a says to the route's jobs.

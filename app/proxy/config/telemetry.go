@@ -13,30 +13,30 @@ import (
 
 // Telemetry says where metrics and traces are sent.
 type Telemetry struct {
-	Service string `yaml:"service,omitempty" form:"name" help:"What this proxy is called there (service.name). Without it OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, and weir."`
-	OTLP    OTLP   `yaml:"otlp" required:"true" help:"The receiver, by OTLP over HTTP with protobuf. What is not written here is what the OTEL_* variables of the OpenTelemetry SDK say, and then its default."`
+	Service string `yaml:"service,omitempty" form:"name" help:"Name of this proxy (service.name). The default is OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, otherwise weir."`
+	OTLP    OTLP   `yaml:"otlp" required:"true" help:"The receiver, by OTLP over HTTP with protobuf. Settings that are missing here come from the OTEL_* variables of the OpenTelemetry SDK, or have its defaults."`
 }
 
 // OTLP is a receiver of metrics and traces. Fields that are zero say nothing.
 type OTLP struct {
-	Endpoint    string            `yaml:"endpoint,omitempty" form:"otlp" help:"Base URL, http or https, to which /v1/metrics and /v1/traces are added. Without it OTEL_EXPORTER_OTLP_ENDPOINT and the like, and http://localhost:4318."`
-	Headers     Fields            `yaml:"headers,omitempty" secret:"true" form:"field" help:"Fields of each request. With any here or in headers_from_file, OTEL_EXPORTER_OTLP_HEADERS is not looked at."`
-	HeadersFrom map[string]string `yaml:"headers_from_file,omitempty" form:"field" help:"As headers, with the name of a file whose one line is the value: for keys and tokens."`
+	Endpoint    string            `yaml:"endpoint,omitempty" form:"otlp" help:"Base URL, http or https; /v1/metrics and /v1/traces are appended. The default is OTEL_EXPORTER_OTLP_ENDPOINT and its variants, otherwise http://localhost:4318."`
+	Headers     Fields            `yaml:"headers,omitempty" secret:"true" form:"field" help:"Fields of each export request. If any are set here or in headers_from_file, OTEL_EXPORTER_OTLP_HEADERS is ignored."`
+	HeadersFrom map[string]string `yaml:"headers_from_file,omitempty" form:"field" help:"Like headers, with the name of a file that holds the value in one line: for keys and tokens."`
 	Metrics     bool              `yaml:"metrics" default:"true" help:"Sends metrics."`
-	Interval    Duration          `yaml:"interval,omitempty" min:"1s" max:"1h" help:"From one sending of the metrics to the next. Without it OTEL_METRIC_EXPORT_INTERVAL, and 60s."`
-	Traces      bool              `yaml:"traces" default:"true" help:"Sends traces: a span for each call and for each wait for another's call, none for what memory answers. Calls carry traceparent."`
-	Sample      *float64          `yaml:"sample,omitempty" min:"0" max:"1" help:"Share of the traces that begin here which are sent. Without it OTEL_TRACES_SAMPLER, and all. Those of clients that are trusted are sent if the client's are."`
-	Trust       bool              `yaml:"trust_clients" default:"false" help:"Goes on with the traces that clients name in traceparent, so that they say what is sent. Otherwise each trace begins here, and is linked to the client's. For listeners that only programs of yours reach."`
-	Timeout     Duration          `yaml:"timeout,omitempty" min:"100ms" max:"5m" help:"For one sending. Without it OTEL_EXPORTER_OTLP_TIMEOUT, and 10s."`
-	TLS         *OTLPTLS          `yaml:"tls,omitempty" help:"For an https endpoint; without it the system's roots and the name in the URL."`
+	Interval    Duration          `yaml:"interval,omitempty" min:"1s" max:"1h" help:"Interval between exports of metrics. The default is OTEL_METRIC_EXPORT_INTERVAL, otherwise 60s."`
+	Traces      bool              `yaml:"traces" default:"true" help:"Sends traces: a span for each call and for each wait for another request's call, none for responses from memory. Calls carry traceparent."`
+	Sample      *float64          `yaml:"sample,omitempty" min:"0" max:"1" help:"Share of the traces begun here that are sent. The default is OTEL_TRACES_SAMPLER, otherwise all. Traces of trusted clients are sent if the client's are."`
+	Trust       bool              `yaml:"trust_clients" default:"false" help:"Continues the traces that clients name in traceparent, so that clients decide what is sampled. Otherwise each trace begins here and is linked to the client's. Use it only on listeners that only your own programs reach."`
+	Timeout     Duration          `yaml:"timeout,omitempty" min:"100ms" max:"5m" help:"Limit on one export. The default is OTEL_EXPORTER_OTLP_TIMEOUT, otherwise 10s."`
+	TLS         *OTLPTLS          `yaml:"tls,omitempty" help:"TLS for an https endpoint. By default, certificates are checked against the system's roots and the host in the URL."`
 }
 
 // OTLPTLS says how the receiver is verified, and who we are to it.
 type OTLPTLS struct {
-	CA         string `yaml:"ca,omitempty" form:"file" help:"File with the certificates, PEM, that are trusted in place of the system's roots."`
-	Cert       string `yaml:"cert,omitempty" form:"file" help:"File with our own certificate, PEM. Needs key."`
-	Key        string `yaml:"key,omitempty" form:"file" help:"File with its private key, PEM. Needs cert."`
-	ServerName string `yaml:"server_name,omitempty" form:"host" help:"The name that certificates have to be for, in place of the URL's."`
+	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
+	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate. Needs key."`
+	Key        string `yaml:"key,omitempty" form:"file" help:"PEM file with its private key. Needs cert."`
+	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the host in the URL."`
 }
 
 // A TelemetryAccess is what Telemetry says with the files that it names read.
