@@ -1,7 +1,7 @@
 // Package console is a web console for Guards, HTTP handlers and gateways: an
-// [http.Handler] with all it needs built in, which loads nothing from elsewhere.
+// [http.Handler] with all its files embedded, which loads nothing from other hosts.
 //
-// Below the path that it is mounted at there are, each relative to it:
+// It serves these paths, relative to the one where it is mounted:
 //
 //	GET  ./                    the page
 //	GET  ./assets/…            its files
@@ -12,11 +12,11 @@
 //	GET  ./api/hot?unit=NAME&n=20   Hot, of that unit
 //	GET  ./api/fleet           a Fleet, if there is one
 //	POST ./api/purge           {"unit": "…", "tags": ["…"]} or {"unit": "…", "all": true};
-//	                           where Options.Purge is set, what that understands
-//	POST ./api/explain         what Options.Explain understands
-//	GET  ./api/jobs…           what Options.Jobs understands
-//	GET  ./login               the page of the login
+//	                           with Options.Purge, its own format
+//	POST ./api/explain         the format of Options.Explain
+//	GET  ./api/jobs…           the format of Options.Jobs
+//	GET  ./login               the login page
 //	POST ./login, ./logout     the token, as form or JSON {"token": "…"}; see Access
 //
-// Guards makes a Source of Guards; the package's example mounts one.
+// [Guards] returns a Source for Guards; the package's example mounts one.
 package console

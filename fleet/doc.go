@@ -1,30 +1,30 @@
-// Package fleet lets the instances of a service share what they know: one load
-// of a key for all of them, its value or its failure, invalidations, and rate
-// limits. It has the interface to what they share it in, a [Tier], and the
-// protocol's parts; package weir's Guards and the gateway speak it.
+// Package fleet lets the instances of a service share their work: one load of a
+// key for all of them, its value or its failure, invalidations, and rate limits.
+// It defines the interface to the engine that they share, a [Tier], and the parts
+// of the protocol. The Guards of package weir and the gateway use it.
 //
 // # The protocol
 //
-// An instance whose memory has no fresh value asks the Tier (Acquire), and gets one of four
-// answers: here is a fresh value; load it, the lease is yours, its fence is 17; another
-// holds the lease; or the last load failed a moment ago, with this error. An instance that
-// loads extends the lease while it does, and ends it (Settle) with the value, the failure,
-// or nothing. A push (Watch) wakes an instance that waits, and it asks again; if the holder
-// dies, when its lease runs out.
+// An instance whose memory has no fresh value calls Acquire of the Tier and gets one of
+// four grants: a fresh value; a lease to load it, with a fence such as 17; the notice that
+// another instance holds the lease; or the error of a load that has just failed. The
+// holder of a lease renews it during the load and ends it (Settle) with the value, the
+// failure, or nothing. A push (Watch) then wakes the waiting instances, which call Acquire
+// again. If the holder dies, they do so when its lease expires.
 //
-// Each lease and each write of a key has a fence, a number that only grows. A
-// result whose fence is not the key's last is refused, so a late one never
+// Each lease and each write of a key has a fence, a number that only grows. The Tier
+// rejects a result whose fence is not the key's last one, so a late result never
 // overwrites a newer one, whatever pauses, delays and clocks do.
 //
-// A lease is for efficiency, not mutual exclusion: while the engine answers and
-// no holder is paused beyond its lease, at most one load of a key runs in the
-// fleet; otherwise at most one an instance. A load with side effects has its
-// target check the fence, see [FenceFrom].
+// A lease is for efficiency, not mutual exclusion. While the engine responds and no
+// holder is paused for longer than its lease, at most one load of a key runs in the
+// fleet; otherwise at most one per instance. If a load has side effects, its target
+// should check the fence: see [FenceFrom].
 //
-// # When the engine is away
+// # When the engine is unreachable
 //
-// A Tier has a deadline of its own for every call, and a breaker that opens
-// after a few missed ones ([WithBreaker]). Instances then go on alone: their own
-// flights, their own limits, stale values within their bounds. When it is back
-// all that memory holds counts as stale, since pushes may have been missed.
+// Every call of a Tier has a deadline, and a breaker opens after several timeouts
+// ([WithBreaker]). Instances then work alone: with their own flights and limits, and with
+// stale values within their bounds. When the engine is back, everything in memory counts
+// as stale, because pushes may have been missed.
 package fleet

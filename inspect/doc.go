@@ -1,5 +1,5 @@
-// Package inspect has what Guards, HTTP handlers and gateways tell about
-// themselves while they run, in types that do not depend on those of their keys
-// and values: the flights in flight, what the memory holds, how long things
-// took, and which keys are hot. Consoles and collectors of metrics use it.
+// Package inspect has the types in which Guards, HTTP handlers and gateways report their
+// state while they run, independent of the types of their keys and values: running
+// flights, entries in memory, durations, and hot keys. Consoles and metrics collectors
+// use it.
 package inspect

@@ -1,11 +1,11 @@
-// Package httpwire reads the framing of HTTP/1 (RFC 9112) off the wire, byte by
-// byte, and refuses what two readers could take for two different things: H18
-// for requests, H5 for answers.
+// Package httpwire reads the framing of HTTP/1 (RFC 9112) from the wire, byte by
+// byte, and rejects messages that two readers could frame differently: H18 for
+// requests, H5 for responses.
 //
 // A [Scanner] is for one direction of one connection. It keeps no bytes and
-// allocates nothing: it looks at the bytes where they lie, in pieces of any
-// size, and says where a head ends, where a message ends, and at which byte the
-// message is at fault. What the fields mean beyond the framing is for net/http,
-// which reads the same bytes afterwards; all that the Scanner lets through,
-// net/http frames in the same way or refuses.
+// allocates nothing: it reads the bytes in place, in pieces of any size, and
+// reports where a head ends, where a message ends, and at which byte a
+// message is invalid. It does not interpret fields beyond the framing: net/http
+// reads the same bytes afterwards, and either frames what the Scanner accepts in
+// the same way or rejects it.
 package httpwire
