@@ -59,11 +59,7 @@ func node(t *testing.T, args ...string) *exec.Cmd {
 	default:
 		t.Skipf("WITHOUT node, which Debian has in the package nodejs: %v", err)
 	}
-	cmd := exec.CommandContext(t.Context(), file, args...)
-	if libs := os.Getenv("WEIR_TEST_NODE_LIBS"); libs != "" {
-		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libs)
-	}
-	return cmd
+	return exec.CommandContext(t.Context(), file, args...)
 }
 
 // The scripts' own tests, which node runs. The files are read here first, so that

@@ -24,6 +24,9 @@ func (e *MissingError) Error() string {
 	if e.Engine == "cassandra" { // Debian does not have it
 		how = "it needs Java 17, on Debian: apt-get install " + e.Package + ", and its jars, which only Install brings"
 	}
+	if known[e.Engine].fixed {
+		return fmt.Sprintf("engine: %s is not installed; as root, %s", e.Engine, how)
+	}
 	return fmt.Sprintf("engine: %s is not installed; %s; or anywhere: go run ./lab/cmd/with --install %[1]s -- true", e.Engine, how)
 }
 

@@ -78,7 +78,7 @@ func TestLookup(t *testing.T) {
 	put(filepath.Join(root, "usr/bin/ab"), 0o755)
 	put(filepath.Join(root, "usr/lib/x86_64-linux-gnu/libapr-1.so.0"), 0o644)
 	libs := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
-	if p, ok := lookup("ab", []string{dir}, root); !ok || p.libs != libs {
+	if p, ok := lookup("ab", []string{dir}, root); !ok || p.environ(nil)[0] != "LD_LIBRARY_PATH="+libs {
 		t.Errorf("lookup = %+v, %t; want the unpacked program and its libraries in %s", p, ok, libs)
 	}
 	put(filepath.Join(root, "usr/lib/ab/ab"), 0o755)

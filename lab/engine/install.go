@@ -72,6 +72,8 @@ func installPackages(ctx context.Context, w io.Writer, name string, here func() 
 	switch {
 	case name == "postgres":
 		fetchErr = postgresJar.fetch(ctx, w)
+	case known[name].fixed:
+		fetchErr = fmt.Errorf("%s works only from where its package is installed, which takes root", name)
 	case apt != "":
 		fetchErr = unpackDebian(ctx, w, apt, name)
 	default:

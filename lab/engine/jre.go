@@ -24,11 +24,10 @@ func findJava() (program, error) {
 	if path, err := exec.LookPath("java"); err == nil && filepath.IsAbs(path) {
 		found = append(found, program{path: path})
 	}
-	root := unpackedFolder("cassandra")
-	for base, libs := range map[string]string{"/": "", root: libraries(root)} {
-		paths, _ := filepath.Glob(filepath.Join(base, "usr/lib/jvm/*"+javaMajor+"*/bin/java"))
+	for _, root := range []string{"", unpackedFolder("cassandra")} {
+		paths, _ := filepath.Glob(filepath.Join("/", root, "usr/lib/jvm/*"+javaMajor+"*/bin/java"))
 		for _, path := range paths {
-			found = append(found, program{path: path, libs: libs})
+			found = append(found, program{path: path, root: root})
 		}
 	}
 	for _, p := range found {

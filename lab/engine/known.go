@@ -13,6 +13,7 @@ type debian struct {
 	packages string // with a space between them
 	program  string // for a tool: its file
 	service  string // what the packages would start now and at each boot, with a space between them
+	fixed    bool   // it finds its own files only where the packages put them
 }
 
 // known is everything that has a name here.
@@ -29,7 +30,7 @@ var known = map[string]debian{
 	"hey":       {packages: "hey", program: "hey"},
 	"promtool":  {packages: "prometheus", program: "promtool", service: "prometheus"},
 	"chromium":  {packages: "chromium", program: "chromium"},
-	"node":      {packages: "nodejs", program: "node"},
+	"node":      {packages: "nodejs", program: "node", fixed: true},
 }
 
 // Names returns the names of all engines and tools, sorted.

@@ -12,7 +12,7 @@ import (
 // A program is a file to run.
 type program struct {
 	path string
-	libs string // LD_LIBRARY_PATH, for one that was unpacked and not installed
+	root string // below which it was unpacked; "" for one that is installed
 }
 
 // Command returns a command that runs the tool called name (ab, wrk, hey,
@@ -36,12 +36,18 @@ func Path(name string) (string, error) {
 	return p.path, err
 }
 
-// environ returns env with what the program needs.
+// environ returns env with what the program needs to find its libraries and
+// fonts.
 func (p program) environ(env []string) []string {
-	if p.libs == "" {
+	if p.root == "" {
 		return env
 	}
-	return append(env, "LD_LIBRARY_PATH="+p.libs)
+	env = append(env, "LD_LIBRARY_PATH="+libraries(p.root))
+	fonts := filepath.Join(p.root, "etc/fonts/fonts.conf") // not there where the machine has its own
+	if _, err := os.Stat(fonts); err == nil {
+		env = append(env, "FONTCONFIG_FILE="+fonts, "XDG_DATA_HOME="+filepath.Join(p.root, "usr/share"))
+	}
+	return env
 }
 
 // findProgram looks on the search path, in the folders that only root has on
@@ -72,18 +78,24 @@ func lookup(file string, dirs []string, root string) (program, bool) {
 	}
 	for _, dir := range []string{filepath.Join("usr/lib", file), "usr/bin", "usr/sbin"} {
 		if path := filepath.Join(root, dir, file); executable(path) {
-			return program{path: path, libs: libraries(root)}, true
+			return program{path: path, root: root}, true
 		}
 	}
 	return program{}, false
 }
 
-// libraries returns Debian's folders for libraries below root.
+// libraries returns Debian's folders for libraries below root, with a colon
+// between them. Some packages, such as pulseaudio, have a subfolder there that
+// the loader knows only from an installed library.
 func libraries(root string) string {
 	var found []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*", "lib/*-linux-gnu*/*"} {
 		dirs, _ := filepath.Glob(filepath.Join(root, pattern))
-		found = append(found, dirs...)
+		for _, dir := range dirs {
+			if libs, _ := filepath.Glob(filepath.Join(dir, "lib*.so*")); len(libs) > 0 {
+				found = append(found, dir)
+			}
+		}
 	}
 	return strings.Join(found, ":")
 }

@@ -10,12 +10,12 @@
 // varnish, wrk) says that it must be installed. For redis and valkey
 // WEIR_TEST_<ENGINE>_SERVER is the program's file, for tests that start, kill and
 // pause their own. WEIR_TEST_PROMTOOL, WEIR_TEST_CHROMIUM and WEIR_TEST_NODE are
-// files, too; where one has its like with _LIBS at the end (WEIR_TEST_NODE_LIBS), it
-// has to run with that as LD_LIBRARY_PATH.
+// files, too.
 //
-// An optional engine that is not here, and that --install cannot get as the
-// machine's package lists do not have it, is left out. That is said, and its name
-// is in WEIR_TEST_WITHOUT, with commas: its tests may be skipped, and no others.
+// An optional engine that is not here, and that --install cannot get (the
+// machine's package lists do not have it, or it takes root), is left out. That is
+// said, and its name is in WEIR_TEST_WITHOUT, with commas: its tests may be
+// skipped, and no others.
 package main
 
 import (
@@ -130,14 +130,11 @@ func (o options) tools(have []string) ([]string, error) {
 		if name != "promtool" && name != "chromium" && name != "node" {
 			continue
 		}
-		cmd, err := engine.Command(context.Background(), name)
+		file, err := engine.Path(name)
 		if err != nil {
 			return nil, err
 		}
-		env = append(env, engine.Env(name)+"="+cmd.Path)
-		if libs := cmd.Env[len(cmd.Env)-1]; strings.HasPrefix(libs, "LD_LIBRARY_PATH=") {
-			env = append(env, engine.Env(name)+"_LIBS="+strings.TrimPrefix(libs, "LD_LIBRARY_PATH="))
-		}
+		env = append(env, engine.Env(name)+"="+file)
 	}
 	return env, nil
 }
