@@ -97,9 +97,9 @@ func Cassandra(ctx context.Context, o CassandraOptions) (*Server, error) {
 }
 
 // findCassandra returns the Java to start it with.
-func findCassandra() (program, error) {
+func findCassandra() (string, error) {
 	if !haveJars() {
-		return program{}, missing("cassandra")
+		return "", missing("cassandra")
 	}
 	return findJava()
 }
@@ -118,7 +118,7 @@ func installCassandra(ctx context.Context, w io.Writer) error {
 
 // A cassandra is a server on its way up.
 type cassandra struct {
-	java    program
+	java    string
 	options CassandraOptions
 }
 
@@ -139,8 +139,7 @@ func (c *cassandra) command(h home, ports []int) (*exec.Cmd, error) {
 	if err := h.write("logback.xml", cassandraLog); err != nil {
 		return nil, err
 	}
-	cmd := h.command(context.Background(), c.java.path, c.args(h)...)
-	cmd.Env = c.java.environ(cmd.Env)
+	cmd := h.command(context.Background(), c.java, c.args(h)...)
 	return cmd, nil
 }
 

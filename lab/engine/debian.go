@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 )
 
 // unpackedFolder is where Install unpacks the packages of name.
-func unpackedFolder(name string) string { return filepath.Join(cacheFolder(), "debian-"+name) }
+func unpackedFolder(name string) string { return filepath.Join(cacheFolder(), "unpacked-"+name) }
 
 // unpackDebian gets the packages of name, and those they need that are not
 // installed, without installing any:
@@ -21,7 +22,8 @@ func unpackedFolder(name string) string { return filepath.Join(cacheFolder(), "d
 //  1. apt-get reads the machine's sources into lists of our own;
 //  2. it downloads the packages beside them, and checks them as always;
 //  3. dpkg-deb unpacks them into a folder;
-//  4. the folder gets its name, so that it is there whole or not at all.
+//  4. the folder gets a script that runs the program from there;
+//  5. and then its name, so that it is there whole or not at all.
 func unpackDebian(ctx context.Context, w io.Writer, apt, name string) error {
 	state := filepath.Join(cacheFolder(), "apt")
 	archives := filepath.Join(state, "archives")
@@ -39,7 +41,12 @@ func unpackDebian(ctx context.Context, w io.Writer, apt, name string) error {
 	if err := run(args...); err != nil {
 		return err
 	}
-	return putInPlace(unpackedFolder(name), func(root string) error { return unpackArchives(ctx, root, archives) })
+	return putInPlace(unpackedFolder(name), func(root string) error {
+		if err := unpackArchives(ctx, root, archives); err != nil {
+			return err
+		}
+		return addLauncher(root, cmp.Or(known[name].program, "java"))
+	})
 }
 
 // privateState returns the options that make apt-get keep what it keeps in our

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,36 +61,59 @@ func TestInstallWaitsForItsTurn(t *testing.T) {
 	unlock()
 }
 
-func TestLookup(t *testing.T) {
-	dir, root := t.TempDir(), t.TempDir()
-	put := func(path string, perm os.FileMode) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, perm); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(filepath.Join(dir, "ab"), 0o644) // no program
-	if p, ok := lookup("ab", []string{dir, "."}, root); ok {
-		t.Errorf("lookup found %q; want nothing", p.path)
-	}
-	put(filepath.Join(root, "usr/bin/ab"), 0o755)
-	put(filepath.Join(root, "usr/lib/x86_64-linux-gnu/libapr-1.so.0"), 0o644)
-	libs := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
-	if p, ok := lookup("ab", []string{dir}, root); !ok || p.environ(nil)[0] != "LD_LIBRARY_PATH="+libs {
-		t.Errorf("lookup = %+v, %t; want the unpacked program and its libraries in %s", p, ok, libs)
-	}
-	put(filepath.Join(root, "usr/lib/ab/ab"), 0o755)
-	if p, _ := lookup("ab", []string{dir}, root); p.path != filepath.Join(root, "usr/lib/ab/ab") {
-		t.Errorf("lookup = %+v; want the one in a folder of its own, not the script in usr/bin", p)
-	}
-	if err := os.Chmod(filepath.Join(dir, "ab"), 0o755); err != nil {
+func TestFindProgram(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":.")
+	path := filepath.Join(dir, "hey")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if p, _ := lookup("ab", []string{dir}, root); p != (program{path: filepath.Join(dir, "ab")}) {
-		t.Errorf("lookup = %+v; want the installed program first", p)
+	if got, _ := findProgram("hey"); got == path {
+		t.Errorf("findProgram = %q, which is not executable", got)
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := findProgram("hey"); got != path || err != nil {
+		t.Errorf("findProgram = %q, %v; want %q, which is first on the search path", got, err, path)
+	}
+	if _, err := findProgram("postgres"); err == nil {
+		t.Error("findProgram(postgres) found one; want an error, because it is several programs")
+	}
+}
+
+// What was unpacked and not installed runs with the libraries, fonts and tools that were
+// unpacked beside it.
+func TestLauncher(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "with a blank")
+	for path, perm := range map[string]os.FileMode{
+		"usr/bin/engine": 0o755, "usr/bin/tool": 0o755, "usr/lib/engine/engine": 0o755,
+		"usr/lib/x86_64-linux-gnu/liba.so.1": 0o644, "usr/lib/x86_64-linux-gnu/sub/libb.so": 0o644,
+		"usr/lib/x86_64-linux-gnu/plugins/none": 0o644, "etc/fonts/fonts.conf": 0o644, "usr/include/stdint.h": 0o644,
+	} {
+		text := "#!/bin/sh\n"
+		if path == "usr/lib/engine/engine" { // not the script in usr/bin
+			text += `printf '%s\n' "$LD_LIBRARY_PATH" "$C_INCLUDE_PATH" "$FONTCONFIG_FILE" "$(command -v tool)" "$@"`
+		}
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), perm)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := addLauncher(root, "engine"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(launchers(root), "engine"), "an argument", "$x")
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	got := strings.ReplaceAll(string(out), root+"/weir/..", "ROOT")
+	const want = "ROOT/usr/lib/x86_64-linux-gnu:ROOT/usr/lib/x86_64-linux-gnu/sub\nROOT/usr/include\nROOT/etc/fonts/fonts.conf\n" +
+		"ROOT/usr/bin/tool\nan argument\n$x\n"
+	if err != nil || got != want {
+		t.Errorf("the launcher printed %q, %v; want %q", got, err, want)
+	}
+	if err := addLauncher(root, "other"); err == nil {
+		t.Error("a launcher of a program that is not there; want an error")
 	}
 }
 
@@ -105,7 +129,7 @@ func TestIsJava17(t *testing.T) {
 		if err := os.WriteFile(path, []byte("#!/bin/sh\necho '"+answer+"' >&2\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if got := (program{path: path}).isJava17(); got != want {
+		if got := isJava17(path); got != want {
 			t.Errorf("isJava17 with %q = %t; want %t", answer, got, want)
 		}
 	}

@@ -16,34 +16,31 @@ const (
 
 // findJava returns a Java 17: that of JAVA_HOME, of the search path, of
 // /usr/lib/jvm, or what Install unpacked. Others are passed over.
-func findJava() (program, error) {
-	var found []program
+func findJava() (string, error) {
+	var found []string
 	if dir := os.Getenv("JAVA_HOME"); filepath.IsAbs(dir) {
-		found = append(found, program{path: filepath.Join(dir, "bin", "java")})
+		found = append(found, filepath.Join(dir, "bin", "java"))
 	}
 	if path, err := exec.LookPath("java"); err == nil && filepath.IsAbs(path) {
-		found = append(found, program{path: path})
+		found = append(found, path)
 	}
-	for _, root := range []string{"", unpackedFolder("cassandra")} {
-		paths, _ := filepath.Glob(filepath.Join("/", root, "usr/lib/jvm/*"+javaMajor+"*/bin/java"))
-		for _, path := range paths {
-			found = append(found, program{path: path, root: root})
+	installed, _ := filepath.Glob("/usr/lib/jvm/*" + javaMajor + "*/bin/java")
+	found = append(found, installed...)
+	found = append(found, filepath.Join(launchers(unpackedFolder("cassandra")), "java"))
+	for _, path := range found {
+		if executable(path) && isJava17(path) {
+			return path, nil
 		}
 	}
-	for _, p := range found {
-		if executable(p.path) && p.isJava17() {
-			return p, nil
-		}
-	}
-	return program{}, missing("cassandra")
+	return "", missing("cassandra")
 }
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
 // isJava17 asks the program: where a Java is says little about what it is.
-func (p program) isJava17() bool {
-	cmd := exec.Command(p.path, "-XX:-UsePerfData", "-version")
-	cmd.Env = p.environ(nil)
+func isJava17(path string) bool {
+	cmd := exec.Command(path, "-XX:-UsePerfData", "-version")
+	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	m := javaVersion.FindSubmatch(out)
 	return err == nil && m != nil && string(m[1]) == javaMajor

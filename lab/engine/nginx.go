@@ -86,7 +86,7 @@ func (o NginxOptions) validate() error {
 
 // An nginx is a server on its way up.
 type nginx struct {
-	program program
+	program string
 	options NginxOptions
 }
 
@@ -94,8 +94,7 @@ func (n *nginx) command(h home, ports []int) (*exec.Cmd, error) {
 	if err := h.write("nginx.conf", n.config(fmt.Sprintf("127.0.0.1:%d", ports[0]))); err != nil {
 		return nil, err
 	}
-	cmd := h.command(context.Background(), n.program.path, "-p", h.path, "-c", "nginx.conf", "-e", "stderr")
-	cmd.Env = n.program.environ(cmd.Env)
+	cmd := h.command(context.Background(), n.program, "-p", h.path, "-c", "nginx.conf", "-e", "stderr")
 	return cmd, nil
 }
 

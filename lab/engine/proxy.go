@@ -124,37 +124,26 @@ func NginxCache(ctx context.Context, o ProxyOptions) (*Server, error) {
 // ctx bounds the start, not the server's life: Stop ends that. A machine
 // without Varnish gives a [*MissingError].
 func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
-	return o.start(ctx, "varnish", "varnish.vcl", "Child launched OK", func(p program, dir, listen string, o ProxyOptions) []string {
-		return append(compileUnpacked(p.root),
+	return o.start(ctx, "varnish", "varnish.vcl", "Child launched OK", func(dir, listen string, o ProxyOptions) []string {
+		return []string{
 			"-F", // in the foreground
 			"-n", filepath.Join(dir, "work"), "-f", filepath.Join(dir, "varnish.vcl"),
 			"-a", listen, "-T", "none", // nobody gives it orders
 			"-j", "none", // it has no rights that it could give up
 			"-s", fmt.Sprintf("malloc,%d", o.Store),
 			"-p", fmt.Sprintf("thread_pools=%d", o.Workers), // two are the documentation's advice
-		)
+			// Without the C library's start files, which a library for Varnish does not
+			// need, and the linker finds only where they are installed.
+			"-p", "cc_command=exec gcc -O2 -fpic -shared -nostdlib -o %o %s",
+		}
 	})
-}
-
-// compileUnpacked returns the arguments that make Varnish compile its
-// configuration with the C compiler that was unpacked below root, if it was. The
-// result is a library for Varnish itself, so it needs none of the C library's
-// start files, which the linker would look for where they are installed.
-func compileUnpacked(root string) []string {
-	if root == "" {
-		return nil
-	}
-	include := filepath.Join(root, "usr/include")
-	dirs, _ := filepath.Glob(filepath.Join(include, "*-linux-gnu*"))
-	return []string{"-p", fmt.Sprintf("cc_command=env 'PATH=%s:/usr/bin:/bin' 'C_INCLUDE_PATH=%s' gcc -O2 -fpic -shared -nostdlib -o %%o %%s",
-		filepath.Join(root, "usr/bin"), strings.Join(append(dirs, include), ":"))}
 }
 
 // Caddy starts Caddy on a free loopback port as a reverse proxy before one
 // origin. It has no cache. Its configuration is conf/Caddyfile. Otherwise it is
 // as [Varnish].
 func Caddy(ctx context.Context, o ProxyOptions) (*Server, error) {
-	return o.start(ctx, "caddy", "Caddyfile", "serving initial configuration", func(_ program, dir, _ string, _ ProxyOptions) []string {
+	return o.start(ctx, "caddy", "Caddyfile", "serving initial configuration", func(dir, _ string, _ ProxyOptions) []string {
 		return []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile")}
 	})
 }
@@ -162,7 +151,7 @@ func Caddy(ctx context.Context, o ProxyOptions) (*Server, error) {
 // start starts the program called name with the committed configuration conf.
 // It is up once it has written the words of ready,
 // and listens.
-func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args func(p program, dir, listen string, o ProxyOptions) []string) (*Server, error) {
+func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args func(dir, listen string, o ProxyOptions) []string) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -185,8 +174,7 @@ func (o ProxyOptions) start(ctx context.Context, name, conf, ready string, args 
 			if err := h.write(conf, text); err != nil {
 				return nil, err
 			}
-			cmd := h.command(context.Background(), p.path, args(p, h.path, listen, o)...)
-			cmd.Env = p.environ(cmd.Env)
+			cmd := h.command(context.Background(), p, args(h.path, listen, o)...)
 			return cmd, nil
 		},
 		ready: func(ctx context.Context, h home, port int) bool { return said(h, ready) && connects(ctx, port) },

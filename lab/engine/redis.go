@@ -54,9 +54,7 @@ func (o RedisOptions) launch() (launch, error) {
 			if len(ports) > 1 {
 				args = append(args, "--cluster-port", strconv.Itoa(ports[1]))
 			}
-			cmd := h.command(context.Background(), p.path, append(args, o.Args...)...)
-			cmd.Env = p.environ(cmd.Env)
-			return cmd, nil
+			return h.command(context.Background(), p, append(args, o.Args...)...), nil
 		},
 		ready: func(_ context.Context, h home, _ int) bool { return said(h, "Ready to accept connections") },
 	}, nil

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// launchers is where the launchers of the programs are that were unpacked below
+// root.
+func launchers(root string) string { return filepath.Join(root, "weir") }
+
+// addLauncher writes a script that runs the program called file, which was
+// unpacked below root and not installed, with its libraries, fonts and tools.
+func addLauncher(root, file string) error {
+	program := unpacked(root, file)
+	if program == "" {
+		return fmt.Errorf("the packages have no %s", file)
+	}
+	lists := [][2]string{
+		{"PATH", `$root/usr/bin:${PATH:-/usr/bin:/bin}`},
+		{"LD_LIBRARY_PATH", inRoot(libraries(root))},
+		{"C_INCLUDE_PATH", inRoot(folders(root, "usr/include", "usr/include/*-linux-gnu*"))}, // Varnish compiles
+		{"FONTCONFIG_FILE", inRoot(folders(root, "etc/fonts/fonts.conf"))},
+		{"XDG_DATA_HOME", inRoot(folders(root, "usr/share"))},
+	}
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\n# Runs a program that was unpacked and not installed.\nroot=${0%/*}/..\n")
+	for _, l := range lists {
+		if l[1] != "" {
+			fmt.Fprintf(&b, "export %s=\"%s\"\n", l[0], l[1])
+		}
+	}
+	fmt.Fprintf(&b, "exec \"$root/%s\" \"$@\"\n", program)
+	if err := os.MkdirAll(launchers(root), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(launchers(root), file), []byte(b.String()), 0o755)
+}
+
+// unpacked returns where below root the program called file is, or "": in a folder
+// of its name first, since what is in usr/bin may be a script that knows where its
+// package has to be (Chromium's).
+func unpacked(root, file string) string {
+	for _, dir := range []string{filepath.Join("usr/lib", file), "usr/bin", "usr/sbin", "usr/lib/jvm/*/bin"} {
+		for _, path := range folders(root, filepath.Join(dir, file)) {
+			if executable(filepath.Join(root, path)) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// libraries returns Debian's folders for libraries below root. Some packages, such
+// as pulseaudio, have a subfolder there that the loader knows only from an installed
+// library.
+func libraries(root string) []string {
+	var found []string
+	for _, dir := range folders(root, "usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*", "lib/*-linux-gnu*/*") {
+		if len(folders(root, filepath.Join(dir, "lib*.so*"))) > 0 {
+			found = append(found, dir)
+		}
+	}
+	return found
+}
+
+// folders returns what matches the patterns below root, as seen from there.
+func folders(root string, patterns ...string) []string {
+	var found []string
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(filepath.Join(root, pattern))
+		for _, path := range paths {
+			if rel, err := filepath.Rel(root, path); err == nil {
+				found = append(found, rel)
+			}
+		}
+	}
+	return found
+}
+
+// inRoot returns the paths as a launcher writes them, with a colon between them.
+func inRoot(paths []string) string {
+	var b strings.Builder
+	for i, path := range paths {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		b.WriteString("$root/" + path)
+	}
+	return b.String()
+}
