@@ -89,11 +89,14 @@ func TestLauncher(t *testing.T) {
 	for path, perm := range map[string]os.FileMode{
 		"usr/bin/engine": 0o755, "usr/bin/tool": 0o755, "usr/lib/engine/engine": 0o755,
 		"usr/lib/x86_64-linux-gnu/liba.so.1": 0o644, "usr/lib/x86_64-linux-gnu/sub/libb.so": 0o644,
-		"usr/lib/x86_64-linux-gnu/plugins/none": 0o644, "etc/fonts/fonts.conf": 0o644, "usr/include/stdint.h": 0o644,
+		"usr/bin/x-gcc": 0o755, "usr/lib/x86_64-linux-gnu/plugins/none": 0o644, "etc/fonts/fonts.conf": 0o644, "usr/include/stdint.h": 0o644,
 	} {
 		text := "#!/bin/sh\n"
 		if path == "usr/lib/engine/engine" { // not the script in usr/bin
-			text += `printf '%s\n' "$LD_LIBRARY_PATH" "$C_INCLUDE_PATH" "$FONTCONFIG_FILE" "$(command -v tool)" "$@"`
+			text += `printf '%s\n' "$LD_LIBRARY_PATH" "$C_INCLUDE_PATH" "$FONTCONFIG_FILE" "$(command -v tool)" "$(x-gcc -o x)" "$@"`
+		}
+		if path == "usr/bin/x-gcc" {
+			text += `echo "$@"`
 		}
 		path = filepath.Join(root, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), perm)); err != nil {
@@ -108,7 +111,7 @@ func TestLauncher(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	got := strings.ReplaceAll(string(out), root+"/weir/..", "ROOT")
 	const want = "ROOT/usr/lib/x86_64-linux-gnu:ROOT/usr/lib/x86_64-linux-gnu/sub\nROOT/usr/include\nROOT/etc/fonts/fonts.conf\n" +
-		"ROOT/usr/bin/tool\nan argument\n$x\n"
+		"ROOT/usr/bin/tool\n-o x -nostdlib\nan argument\n$x\n"
 	if err != nil || got != want {
 		t.Errorf("the launcher printed %q, %v; want %q", got, err, want)
 	}

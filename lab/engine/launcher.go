@@ -18,25 +18,36 @@ func addLauncher(root, file string) error {
 	if program == "" {
 		return fmt.Errorf("the packages have no %s", file)
 	}
-	lists := [][2]string{
-		{"PATH", `$root/usr/bin:${PATH:-/usr/bin:/bin}`},
-		{"LD_LIBRARY_PATH", inRoot(libraries(root))},
-		{"C_INCLUDE_PATH", inRoot(folders(root, "usr/include", "usr/include/*-linux-gnu*"))}, // Varnish compiles
-		{"FONTCONFIG_FILE", inRoot(folders(root, "etc/fonts/fonts.conf"))},
-		{"XDG_DATA_HOME", inRoot(folders(root, "usr/share"))},
-	}
-	var b strings.Builder
-	b.WriteString("#!/bin/sh\n# Runs a program that was unpacked and not installed.\nroot=${0%/*}/..\n")
-	for _, l := range lists {
-		if l[1] != "" {
-			fmt.Fprintf(&b, "export %s=\"%s\"\n", l[0], l[1])
-		}
-	}
-	fmt.Fprintf(&b, "exec \"$root/%s\" \"$@\"\n", program)
 	if err := os.MkdirAll(launchers(root), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(launchers(root), file), []byte(b.String()), 0o755)
+	var env strings.Builder
+	for _, l := range [][2]string{
+		{"PATH", `$root/weir:$root/usr/bin:${PATH:-/usr/bin:/bin}`},
+		{"LD_LIBRARY_PATH", inRoot(libraries(root))},
+		{"C_INCLUDE_PATH", inRoot(folders(root, "usr/include", "usr/include/*-linux-gnu*"))},
+		{"FONTCONFIG_FILE", inRoot(folders(root, "etc/fonts/fonts.conf"))},
+		{"XDG_DATA_HOME", inRoot(folders(root, "usr/share"))},
+	} {
+		if l[1] != "" {
+			fmt.Fprintf(&env, "export %s=\"%s\"\n", l[0], l[1])
+		}
+	}
+	// Varnish compiles its configuration, to a library for itself. That needs no start
+	// files of the C library, which the linker finds only where they are installed.
+	for _, compiler := range folders(root, "usr/bin/*-gcc") {
+		if err := writeLauncher(root, compiler, "", "-nostdlib"); err != nil {
+			return err
+		}
+	}
+	return writeLauncher(root, program, env.String(), "")
+}
+
+// writeLauncher writes a script with the name of the program, which is below root.
+func writeLauncher(root, program, env, args string) error {
+	text := fmt.Sprintf("#!/bin/sh\n# Runs a program that was unpacked and not installed.\nroot=${0%%/*}/..\n%sexec \"$root/%s\" \"$@\" %s\n",
+		env, program, args)
+	return os.WriteFile(filepath.Join(launchers(root), filepath.Base(program)), []byte(text), 0o755)
 }
 
 // unpacked returns where below root the program called file is, or "": in a folder

@@ -132,9 +132,6 @@ func Varnish(ctx context.Context, o ProxyOptions) (*Server, error) {
 			"-j", "none", // it has no rights that it could give up
 			"-s", fmt.Sprintf("malloc,%d", o.Store),
 			"-p", fmt.Sprintf("thread_pools=%d", o.Workers), // two are the documentation's advice
-			// Without the C library's start files, which a library for Varnish does not
-			// need, and the linker finds only where they are installed.
-			"-p", "cc_command=exec gcc -O2 -fpic -shared -nostdlib -o %o %s",
 		}
 	})
 }

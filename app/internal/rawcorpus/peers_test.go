@@ -148,7 +148,7 @@ func startReverseProxy(t *testing.T, origin string) string {
 }
 
 func startNginx(t *testing.T, origin string) string {
-	program, err := exec.LookPath("nginx")
+	program, err := exec.LookPath(cmp.Or(os.Getenv("WEIR_TEST_NGINX"), "nginx"))
 	if err != nil {
 		program, err = exec.LookPath("/usr/sbin/nginx") // not in the PATH of users other than root
 	}

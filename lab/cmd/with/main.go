@@ -9,8 +9,8 @@
 // program that is not started so (ab, caddy, chromium, hey, nginx, node, promtool,
 // varnish, wrk) says that it must be installed. For redis and valkey
 // WEIR_TEST_<ENGINE>_SERVER is the program's file, for tests that start, kill and
-// pause their own. WEIR_TEST_PROMTOOL, WEIR_TEST_CHROMIUM and WEIR_TEST_NODE are
-// files, too.
+// pause their own. For the programs that are not started, WEIR_TEST_<PROGRAM> is the
+// file.
 //
 // An optional engine that is not here, and that --install cannot get (the
 // machine's package lists do not have it, or it takes root), is left out. That is
@@ -127,7 +127,7 @@ func (o options) tools(have []string) ([]string, error) {
 	without := slices.DeleteFunc(slices.Clone(o.optional), func(name string) bool { return slices.Contains(have, name) })
 	env := []string{"WEIR_TEST_ENGINES=required", "WEIR_TEST_WITHOUT=" + strings.Join(without, ",")}
 	for _, name := range have {
-		if name != "promtool" && name != "chromium" && name != "node" {
+		if engine.Startable(name) {
 			continue
 		}
 		file, err := engine.Path(name)

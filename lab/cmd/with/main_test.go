@@ -98,8 +98,11 @@ func TestToolsAreNotStarted(t *testing.T) {
 		t.Skip(err)
 	}
 	out, err := with(t, "nginx", "--", "sh", "-c", `echo "$WEIR_TEST_ENGINES$WEIR_TEST_NGINX"`).Output()
-	if err != nil || string(out) != "required\n" {
-		t.Errorf("with nginx = %q, %v; want no address and no error", out, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file, err := engine.Path("nginx"); err != nil || string(out) != "required"+file+"\n" {
+		t.Errorf("with nginx = %q, %v; want its file, and no address", out, err)
 	}
 }
 
