@@ -25,6 +25,7 @@ var (
 	faultBoth         = &Fault{"Content-Length and Transfer-Encoding together"}
 	faultOldCoding    = &Fault{"Transfer-Encoding in HTTP/1.0"}
 	faultCoding       = &Fault{"a Transfer-Encoding other than chunked"}
+	faultNoBody       = &Fault{"a body announced for a status that has none"}
 	faultChunkSize    = &Fault{"a chunk size that is no number"}
 	faultChunkLine    = &Fault{"a chunk line that is malformed"}
 	faultExtensions   = &Fault{"too many chunk extensions"}

@@ -380,6 +380,10 @@ func (s *Scanner) headOver() (int, Event, error) {
 		return 0, More, faultBoth
 	case s.codings > 0 && !s.chunked && s.kind == Responses:
 		return 0, More, faultCoding
+	case s.kind == Responses && (h.Status < 200 || h.Status == 204) && (s.codings > 0 || s.length > 0):
+		// RFC 9112, section 6.1, and RFC 9110, section 8.6. What follows would be a body to
+		// one reader and the next response to another, whenever it comes.
+		return 0, More, faultNoBody
 	}
 	switch {
 	case s.bodyless():
