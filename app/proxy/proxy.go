@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/app/proxy/access"
+	"github.com/weir-go/weir/app/proxy/heap"
 	"github.com/weir-go/weir/app/proxy/listen"
 	"github.com/weir-go/weir/app/proxy/notify"
 	"github.com/weir-go/weir/gateway"
@@ -104,6 +105,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return &ConfigError{err}
 	}
+	heap.SetFloor()
 	p, err := start(ctx, o, settings)
 	if err != nil {
 		return err

@@ -55,3 +55,22 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	}
 	<-done
 }
+
+// A connection whose requests are never stored asks the store for few of them, and for all
+// again once one was.
+func TestHitsAreTriedLessOften(t *testing.T) {
+	var h hitConn
+	tried := 0
+	for range 10 * missesBeforeSkip {
+		if !h.skips() {
+			tried++
+		}
+	}
+	if want := missesBeforeSkip + 9; tried != want {
+		t.Errorf("the store was asked for %d of %d requests; want %d", tried, 10*missesBeforeSkip, want)
+	}
+	h.missed = 0 // a hit
+	if h.skips() {
+		t.Error("the store is not asked for the request after a hit")
+	}
+}

@@ -68,6 +68,21 @@ func newAttempt(t *Transport, r *http.Request, body io.ReadCloser) *attempt {
 	return a
 }
 
+// newDirectAttempt returns an attempt for a direct, which changes nothing of r: the
+// server is who it has a connection to.
+func newDirectAttempt(t *Transport, r *http.Request) *attempt {
+	a := &attempt{t: t, req: r}
+	a.relay, _ = r.Context().Value(relayKey{}).(*relay)
+	return a
+}
+
+// took gets the connection of HTTP/1 that the request will be written to.
+func (a *attempt) took(c *conn, reused bool) {
+	a.conn, a.reused = c, reused
+	a.on.Store(c)
+	a.start = c.take(a, a.req.Method)
+}
+
 // gotConn gets the connection that the request will be written to.
 //
 // net/http would send a request without a body again if a connection of HTTP/1
@@ -91,9 +106,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 		a.on.Store(c)
 		return
 	}
-	a.conn, a.reused = c, info.Reused
-	a.on.Store(c)
-	a.start = c.take(a, a.req.Method)
+	a.took(c, info.Reused)
 	if a.req.Body != nil {
 		return
 	}
@@ -198,7 +211,12 @@ func unwrapConn(c net.Conn) *conn {
 type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
-func (emptyBody) Close() error             { return nil }
+
+// WriteTo is [io.WriterTo]: without it net/http allocates a buffer of 32 KiB for
+// each request, to copy nothing.
+func (emptyBody) WriteTo(io.Writer) (int64, error) { return 0, nil }
+
+func (emptyBody) Close() error { return nil }
 
 // broken is called when the connection is closed, and ends the wait for a body
 // that will not be needed: net/http does not report a lost connection before the

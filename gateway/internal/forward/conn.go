@@ -47,6 +47,7 @@ type conn struct {
 	idle    bool          // guarded by mu
 	keep    time.Duration // guarded by mu: how long it may be idle
 	timer   *time.Timer   // guarded by mu; nil until it was idle
+	expired func()        // guarded by mu: called when it was idle for too long; may be nil
 }
 
 // unused starts the clock of a connection that was just opened: it may turn out
@@ -67,6 +68,13 @@ func (c *conn) take(a *attempt, method string) int64 {
 		c.timer.Stop()
 	}
 	return c.wrote.Load()
+}
+
+// onExpired has fn called when c was idle for too long, before it is closed.
+func (c *conn) onExpired(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expired = fn
 }
 
 // put says that a has no more use for c. Somebody else may have taken it by now.
@@ -104,14 +112,18 @@ func (c *conn) waitLocked() {
 // it taken, or idle anew; then it closes c before its time, which does no harm.
 func (c *conn) tooLong() {
 	c.mu.Lock()
-	idle := c.idle
+	idle, expired := c.idle, c.expired
 	if idle {
 		c.lost.Store(true)
 	}
 	c.mu.Unlock()
-	if idle {
-		c.Close()
+	if !idle {
+		return
 	}
+	if expired != nil {
+		expired()
+	}
+	c.Close()
 }
 
 var errIdle = errors.New("forward: the connection was idle for too long")

@@ -11,7 +11,9 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -185,4 +187,66 @@ func TestH15_FreshConnectionThatWeCloseIsNoFault(t *testing.T) {
 		}
 		resp.Body.Close()
 	})
+}
+
+// What is sent directly, and what is net/http's.
+func TestDirectRequests(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
+	defer srv.Close()
+	base, err := url.Parse(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		method, body, field string
+		netHTTP             bool
+		want                int
+	}{
+		{method: "GET", want: 1},
+		{method: "HEAD", want: 1},
+		{method: "DELETE", want: 1},
+		{method: "POST", want: 1},
+		{method: "POST", body: "x"},
+		{method: "GET", field: "Upgrade"},
+		{method: "GET", field: "expect"},
+		{method: "GET", netHTTP: true},
+	} {
+		tr, err := NewTransport(Options{BaseURL: base, NetHTTP: tt.netHTTP})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body io.Reader
+		if tt.body != "" {
+			body = strings.NewReader(tt.body)
+		}
+		r, err := http.NewRequest(tt.method, srv.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.field != "" {
+			r.Header[tt.field] = []string{"x"}
+		}
+		for range 3 {
+			resp, err := tr.RoundTrip(r.Clone(t.Context()))
+			if err != nil {
+				t.Fatalf("%+v: %v", tt, err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if body != nil || tt.field != "" {
+				break
+			}
+		}
+		idle := 0
+		if tr.straight != nil {
+			idle = len(tr.straight.idle)
+		}
+		if idle != tt.want {
+			t.Errorf("%+v: %d idle direct connections; want %d", tt, idle, tt.want)
+		}
+		tr.Close()
+		if tr.straight != nil && len(tr.straight.idle) != 0 {
+			t.Errorf("%+v: idle connections after Close", tt)
+		}
+	}
 }

@@ -276,6 +276,13 @@ const headDelay = time.Millisecond
 func (x *relay) copyBody(resp *http.Response) error {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
+	if size := resp.ContentLength; x.sink != nil && size >= 0 && size <= int64(min(buffered(resp), len(buffer))) {
+		n, err := io.ReadFull(resp.Body, buffer[:size]) // nothing has to be waited for
+		if err == nil {
+			_, err = x.w.Write(buffer[:n])
+		}
+		return err
+	}
 	x.watch.begin()
 	defer x.watch.end()
 	n, err := x.firstRead(resp, buffer[:])
@@ -299,6 +306,15 @@ func (x *relay) copyBody(resp *http.Response) error {
 	}
 }
 
+// buffered returns how much of the body can be read without a wait, as far as that is
+// known.
+func buffered(resp *http.Response) int {
+	if b, ok := resp.Body.(interface{ Buffered() int }); ok {
+		return b.Buffered()
+	}
+	return 0
+}
+
 // write writes p. How long a Sink takes is its own business.
 func (x *relay) write(p []byte) error {
 	if x.sink != nil {
@@ -315,6 +331,9 @@ func (x *relay) write(p []byte) error {
 func (x *relay) firstRead(resp *http.Response, p []byte) (int, error) {
 	if eventStream(resp.Header) {
 		x.rc.Flush()
+		return resp.Body.Read(p)
+	}
+	if buffered(resp) > 0 {
 		return resp.Body.Read(p)
 	}
 	sent := make(chan struct{})

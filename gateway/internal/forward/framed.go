@@ -113,6 +113,14 @@ func (f *framed) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
+// ReadFrom writes the body of a request. It is [io.ReaderFrom], with which
+// net/http does not allocate a buffer for each request.
+func (f *framed) ReadFrom(r io.Reader) (int64, error) {
+	b := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(b)
+	return io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{r}, b[:])
+}
+
 // CloseWrite ends what is sent, for a tunnel.
 func (f *framed) CloseWrite() error {
 	if half, ok := f.Conn.(interface{ CloseWrite() error }); ok {

@@ -108,7 +108,7 @@ func serve(t *testing.T, ln link, fn func(c net.Conn, br *bufio.Reader)) *origin
 
 // transport returns a Transport to o.
 func (o *origin) transport(t *testing.T, scheme string, change ...func(*forward.Options)) *forward.Transport {
-	options := forward.Options{BaseURL: &url.URL{Scheme: scheme, Host: "origin.test"}, Dial: o.dial}
+	options := forward.Options{BaseURL: &url.URL{Scheme: scheme, Host: "origin.test"}, Dial: o.dial, NetHTTP: netHTTP}
 	for _, fn := range change {
 		fn(&options)
 	}

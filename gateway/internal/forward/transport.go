@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,6 +36,8 @@ type Options struct {
 	MaxHeader int64
 	// Dial opens connections. nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// NetHTTP has net/http send all requests, also those that a direct could.
+	NetHTTP bool
 }
 
 // A Transport is a RoundTripper to one server that sends a request once.
@@ -58,6 +61,8 @@ type Transport struct {
 	// that has no TLS.
 	old    *http.Transport
 	chosen atomic.Bool // the server chose HTTP/1.1
+
+	straight *direct // nil with TLS or HTTP/2
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -87,6 +92,9 @@ func NewTransport(o Options) (*Transport, error) {
 	case "http":
 		t.main = t.client(true, false)
 		t.old = t.main
+		if !o.NetHTTP {
+			t.straight = &direct{t: t}
+		}
 	case "h2c":
 		t.scheme = "http"
 		t.main = t.client(false, true)
@@ -129,6 +137,11 @@ func (t *Transport) client(one, two bool) *http.Transport {
 
 // dial opens a connection without TLS.
 func (t *Transport) dial(ctx context.Context, network, address string, two bool) (net.Conn, error) {
+	if t.straight != nil {
+		if f := t.straight.spare.Swap(nil); f != nil {
+			return f, nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, t.o.ConnectTimeout)
 	defer cancel()
 	nc, err := t.o.Dial(ctx, network, address)
@@ -209,8 +222,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = nil
 	}
 	for {
-		a := newAttempt(t, r, body)
-		resp, err := client.RoundTrip(a.req)
+		a, resp, err := t.send(client, r, body)
 		if err == nil {
 			a.answered(resp)
 			if t.scheme == "http" && refusesPlain(resp) {
@@ -241,6 +253,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// send sends r once.
+func (t *Transport) send(client *http.Transport, r *http.Request, body io.ReadCloser) (a *attempt, resp *http.Response, err error) {
+	if t.direct(r) {
+		a = newDirectAttempt(t, r)
+		resp, err = t.straight.roundTrip(a)
+		if err != errNotDirect { //nolint:errorlint // it is returned as it is
+			return a, resp, err
+		}
+	}
+	a = newAttempt(t, r, body)
+	resp, err = client.RoundTrip(a.req)
+	return a, resp, err
+}
+
 // choose returns the client for r, and r without an upgrade if the server cannot
 // do it: an upgrade is an offer (RFC 9110, section 7.8), and HTTP/2 has none.
 func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
@@ -260,6 +286,9 @@ func (t *Transport) choose(r *http.Request) (*http.Transport, *http.Request) {
 // Close closes the connections that are idle. Calls go on.
 func (t *Transport) Close() {
 	t.main.CloseIdleConnections()
+	if t.straight != nil {
+		t.straight.close()
+	}
 	if t.old != nil {
 		t.old.CloseIdleConnections()
 	}

@@ -113,6 +113,14 @@ func (f *followed) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Buffered returns how much can be read without a wait, as far as the Transport knows.
+func (f *followed) Buffered() int {
+	if b, ok := f.ReadCloser.(interface{ Buffered() int }); ok {
+		return b.Buffered()
+	}
+	return 0
+}
+
 func (f *followed) Close() error {
 	err := f.ReadCloser.Close()
 	f.end()

@@ -1,0 +1,280 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A direct sends requests without a body over HTTP/1.1 without TLS, and reads the
+// responses, on the goroutine of the request.
+//
+// net/http has two goroutines for each connection, for requests whose body is still being
+// written when the response comes, and to notice the end of an idle connection. A
+// request without a body is written whole before its response is read; and an idle
+// connection is looked at when it is used again. All else is net/http's, see
+// [Transport.choose].
+type direct struct {
+	t *Transport
+	// off is set once a connection cannot be looked at without reading from it: then all
+	// requests are net/http's. It gets that connection, as spare.
+	off   atomic.Bool
+	spare atomic.Pointer[framed]
+
+	mu     sync.Mutex
+	idle   []*directConn // guarded by mu; the one that was used last is the last
+	closed bool          // guarded by mu
+}
+
+// A directConn is a connection of a direct. One request has it at a time.
+type directConn struct {
+	*framed
+	d    *direct
+	peek peeker
+	br   *bufio.Reader
+	bw   *bufio.Writer
+	left int64 // how much of a response's header section may still be read
+	head bool  // a header section is being read
+}
+
+// direct reports whether r is for t.direct.
+func (t *Transport) direct(r *http.Request) bool {
+	if t.straight == nil || t.straight.off.Load() || r.Body != nil && r.Body != http.NoBody || r.Close ||
+		r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Trailer != nil {
+		return false
+	}
+	for _, name := range []string{"Upgrade", "Connection", "expect"} {
+		if _, ok := r.Header[name]; ok {
+			return false
+		}
+	}
+	// What traces net/http is not called here.
+	return httptrace.ContextClientTrace(r.Context()) == nil
+}
+
+// errNotDirect: the connection is of no use to a direct, and r is for net/http.
+var errNotDirect = errors.New("forward: the connection cannot be used directly")
+
+// roundTrip sends a's request once.
+func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
+	ctx := a.req.Context()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	c, reused, err := d.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.took(c.c, reused)
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	resp, err := c.exchange(a)
+	if err != nil {
+		stop()
+		c.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	alive := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
+	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = http.NoBody // also of a 101 that nobody asked for
+		if stop() && alive {
+			d.put(a, c)
+		} else {
+			c.Close()
+		}
+		return resp, nil
+	}
+	resp.Body = &directBody{ReadCloser: resp.Body, a: a, c: c, stop: stop, alive: alive}
+	return resp, nil
+}
+
+// exchange writes the request and reads the header section of its response.
+func (c *directConn) exchange(a *attempt) (*http.Response, error) {
+	if err := a.req.Write(c.bw); err != nil {
+		return nil, err
+	}
+	if err := c.bw.Flush(); err != nil {
+		return nil, err
+	}
+	for {
+		c.left, c.head = c.d.t.o.MaxHeader, true
+		resp, err := http.ReadResponse(c.br, a.req)
+		if err != nil {
+			return nil, err
+		}
+		c.head = false
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, nil
+		}
+		if resp.StatusCode >= 100 && a.relay != nil {
+			_ = a.got1xx(resp.StatusCode, textproto.MIMEHeader(resp.Header)) // which never fails
+		}
+		if resp.StatusCode < 100 {
+			return resp, nil // the Forwarder refuses it
+		}
+	}
+}
+
+// Read reads for br. A header section has a bound.
+func (c *directConn) Read(p []byte) (int, error) {
+	if !c.head {
+		return c.framed.Read(p)
+	}
+	if c.left <= 0 {
+		return 0, fmt.Errorf("forward: server response headers exceeded %d bytes", c.d.t.o.MaxHeader)
+	}
+	n, err := c.framed.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// get returns a connection: the one that was used last, or a new one.
+func (d *direct) get(ctx context.Context) (c *directConn, reused bool, err error) {
+	for {
+		d.mu.Lock()
+		n := len(d.idle)
+		if n == 0 {
+			d.mu.Unlock()
+			break
+		}
+		c, d.idle = d.idle[n-1], d.idle[:n-1]
+		d.mu.Unlock()
+		if !c.c.lost.Load() && c.peek.quiet() {
+			return c, true, nil
+		}
+		c.Close()
+	}
+	nc, err := d.t.dial(ctx, "tcp", d.t.address(), false)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, false, err
+	}
+	f := nc.(*framed) //nolint:forcetypeassert // it is, without HTTP/2
+	peek, ok := newPeeker(f.c.Conn)
+	if !ok {
+		d.off.Store(true)
+		if !d.spare.CompareAndSwap(nil, f) {
+			f.Close()
+		}
+		return nil, false, errNotDirect
+	}
+	c = &directConn{framed: f, d: d, peek: peek, bw: bufio.NewWriter(f)}
+	c.br = bufio.NewReader(c)
+	f.c.onExpired(func() { d.drop(c) })
+	return c, false, nil
+}
+
+// address returns where the server of a Transport without TLS is.
+func (t *Transport) address() string {
+	if t.o.BaseURL.Port() == "" {
+		return net.JoinHostPort(t.o.BaseURL.Hostname(), "80")
+	}
+	return t.host
+}
+
+// put keeps c for the next request, after a's.
+func (d *direct) put(a *attempt, c *directConn) {
+	d.mu.Lock()
+	keep := !d.closed && c.br.Buffered() == 0 && c.fault == nil && len(d.idle) < d.t.o.MaxIdleConns
+	if keep {
+		d.idle = append(d.idle, c)
+	}
+	d.mu.Unlock()
+	if !keep {
+		c.Close()
+		return
+	}
+	c.c.put(a)
+}
+
+// drop forgets c, which was idle for too long.
+func (d *direct) drop(c *directConn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.idle, c); i >= 0 {
+		d.idle = slices.Delete(d.idle, i, i+1)
+	}
+}
+
+// close closes the connections that are idle, and those that become it.
+func (d *direct) close() {
+	d.mu.Lock()
+	idle := d.idle
+	d.idle, d.closed = nil, true
+	d.mu.Unlock()
+	for _, c := range idle {
+		c.Close()
+	}
+	if f := d.spare.Swap(nil); f != nil {
+		f.Close()
+	}
+}
+
+// A directBody is the body of a response. Its end frees the connection.
+type directBody struct {
+	io.ReadCloser
+	a     *attempt
+	c     *directConn
+	stop  func() bool
+	alive bool // the connection may be used again after a whole body
+	err   error
+}
+
+// Read reads some of it.
+func (b *directBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		if ctx := b.a.req.Context(); err != io.EOF && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		b.end(err)
+	}
+	return n, err
+}
+
+// Close gives the connection up if the body was not read to its end.
+func (b *directBody) Close() error {
+	if b.err == nil {
+		b.end(errBodyClosed)
+	}
+	return nil
+}
+
+var errBodyClosed = errors.New("forward: read of a body that is closed")
+
+// end ends the body with err.
+func (b *directBody) end(err error) {
+	b.err = err
+	if b.stop() && err == io.EOF && b.alive {
+		b.c.d.put(b.a, b.c)
+		return
+	}
+	b.c.Close()
+}
+
+// Buffered returns how much of the body, and of what follows it, can be read without a
+// wait.
+func (b *directBody) Buffered() int {
+	if b.err != nil {
+		return 0
+	}
+	return b.c.br.Buffered()
+}
+
+var _ net.Conn = (*directConn)(nil)
