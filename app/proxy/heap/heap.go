@@ -52,7 +52,7 @@ func adjust() {
 // allocate small objects without one together, and then keep them.
 type cycle struct{ _ *cycle }
 
-// percent returns the growth, in percent of what is live and what is scanned beside it, at
+// percent returns the growth, in percent of the live heap and the roots, at
 // which the heap has the size Floor. See "The GC guide", https://go.dev/doc/gc-guide:
 // target heap = live + (live + roots) * GOGC / 100.
 func percent(live, roots uint64) uint64 {

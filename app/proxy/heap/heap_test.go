@@ -27,8 +27,8 @@ func TestPercent(t *testing.T) {
 
 const garbageBytes = 512 << 20
 
-// TestMain is also the program of TestFewerCollections: it makes garbage beside so many
-// MiB that stay in use, and prints how many collections that took.
+// TestMain is also the program of TestFewerCollections: it makes garbage while so many
+// MiB stay in use, and prints how many collections that took.
 func TestMain(m *testing.M) {
 	beside := os.Getenv("WEIR_TEST_HEAP_MIB")
 	if beside == "" {

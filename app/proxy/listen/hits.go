@@ -143,12 +143,12 @@ func (c *framedConn) hit(p []byte) (size int, ok bool) {
 	return size, ok
 }
 
-// After missesBeforeSkip requests in a row that were not stored, the store is asked for
-// one in missesBeforeSkip only: to ask costs about 2 µs, which most clients of a service
-// that cannot be cached would pay for nothing.
+// missesBeforeSkip is how many requests in a row may miss the store before a connection
+// looks up only one in missesBeforeSkip. A lookup costs about 2 µs, which is wasted on a
+// service whose responses cannot be cached.
 const missesBeforeSkip = 16
 
-// skips reports whether the store is not asked for the next request.
+// skips reports whether the next request is left to net/http without a lookup.
 func (h *hitConn) skips() bool {
 	h.missed++
 	return h.missed > missesBeforeSkip && h.missed%missesBeforeSkip != 0

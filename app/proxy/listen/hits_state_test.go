@@ -56,8 +56,7 @@ func TestH31_OneRequestAtATime(t *testing.T) {
 	<-done
 }
 
-// A connection whose requests are never stored asks the store for few of them, and for all
-// again once one was.
+// A connection whose requests always miss looks up few of them, until one hits.
 func TestHitsAreTriedLessOften(t *testing.T) {
 	var h hitConn
 	tried := 0
@@ -67,10 +66,10 @@ func TestHitsAreTriedLessOften(t *testing.T) {
 		}
 	}
 	if want := missesBeforeSkip + 9; tried != want {
-		t.Errorf("the store was asked for %d of %d requests; want %d", tried, 10*missesBeforeSkip, want)
+		t.Errorf("%d of %d requests were looked up; want %d", tried, 10*missesBeforeSkip, want)
 	}
 	h.missed = 0 // a hit
 	if h.skips() {
-		t.Error("the store is not asked for the request after a hit")
+		t.Error("the request after a hit is not looked up")
 	}
 }

@@ -18,8 +18,8 @@ import (
 // A direct sends requests without a body over HTTP/1.1 without TLS, and reads the
 // responses, on the goroutine of the request.
 //
-// net/http has two goroutines for each connection, for requests whose body is still being
-// written when the response comes, and to notice the end of an idle connection. A
+// net/http has two goroutines for each connection: a response can arrive while the request's
+// body is still being written, and the end of an idle connection must be noticed. A
 // request without a body is written whole before its response is read; and an idle
 // connection is looked at when it is used again. All else is net/http's, see
 // [Transport.choose].
@@ -87,7 +87,7 @@ func (d *direct) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	alive := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		resp.Body = http.NoBody // also of a 101 that nobody asked for
+		resp.Body = http.NoBody // also for an unrequested 101
 		if stop() && alive {
 			d.put(a, c)
 		} else {

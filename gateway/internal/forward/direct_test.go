@@ -67,8 +67,8 @@ func answer(c net.Conn, path string) {
 	fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
 }
 
-// A connection that the server has closed, or on which it has sent what nobody asked
-// for, is not used for the next request.
+// A connection that the server has closed, or on which it has sent unrequested bytes, is
+// not used for the next request.
 func TestH15_DeadConnectionsAreNotUsed(t *testing.T) {
 	for name, after := range map[string]func(c net.Conn){
 		"closed": func(c net.Conn) { c.Close() },
@@ -128,7 +128,7 @@ func TestH5_CancelEndsTheCall(t *testing.T) {
 	}
 }
 
-// Nobody gets what belongs to another request, whatever the server does to its
+// No request gets the response to another one, whatever the server does to its
 // connections and the clients to their requests.
 func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 	tr := serve(t, loopback(t), echo(func(c net.Conn, path string) bool {
@@ -140,7 +140,7 @@ func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 			return false // the connection is closed after it
 		case 2:
 			// One too many. In one piece: what comes once the next request was sent passes
-			// for its response, whoever reads it.
+			// for its response with any client.
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother", len(path), path)
 		case 3:
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path)+1, path)
@@ -179,6 +179,6 @@ func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 	}
 	clients.Wait()
 	if n := whole.Load(); n < 16*200/4 {
-		t.Errorf("%d of %d responses were whole; is the server well?", n, 16*200)
+		t.Errorf("%d of %d responses were whole; does the test server work?", n, 16*200)
 	}
 }
