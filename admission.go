@@ -9,9 +9,10 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// joinLocked puts the call on f. If f is queued for admission and could not be
-// admitted within the caller's deadline, the caller is refused instead: another
-// with more time may go on waiting for f. The table's lock must be held.
+// joinLocked adds the call to f. If f is queued for admission and could not be
+// admitted within the caller's deadline, it returns a refusal for this caller
+// only: another caller with more time may keep waiting for f. The table's lock
+// must be held.
 func (c *call[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]]) error {
 	g := c.g
 	if err := queueLocked(f.Load(), c.demand); err != nil {
@@ -20,13 +21,13 @@ func (c *call[K, V]) joinLocked(f *inflight.Flight[K, outcome[V]]) error {
 	f.JoinLocked()
 	c.attachLocked(f)
 	if g.batches != nil {
-		g.batches.GrantLocked() // if it was a refresh, somebody waits for it now
+		g.batches.GrantLocked() // if it was a refresh, a caller waits for it now
 	}
 	return nil
 }
 
-// queueLocked asks for a caller with demand d to wait along with l, if that is
-// queued for admission. The table's lock must be held.
+// queueLocked adds a caller with demand d to the waiters of l in the limiter's
+// queue, if l is queued. The table's lock must be held.
 func queueLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) error {
 	if l.Queue == nil {
 		return nil
@@ -34,10 +35,10 @@ func queueLocked[K comparable, V any](l *inflight.Load[K, V], d admit.Demand) er
 	return l.Queue.Join(d.Until, int8(d.Priority))
 }
 
-// demandLocked returns what the callers that wait for l now bring to the limiter. If
-// there are none but the Guard, or l goes on without anybody, that is no deadline
-// and the lowest class; that of a refresh in the background is Background. The
-// table's lock must be held, and l not be final.
+// demandLocked returns the combined demand of the callers that wait for l. If no
+// caller waits for it, the demand has no deadline and the lowest priority; for a
+// background refresh the priority is Background. The table's lock must be held, and
+// l must not be final.
 func (g *Guard[K, V]) demandLocked(l *inflight.Load[K, outcome[V]]) admit.Demand {
 	own := admit.Demand{Priority: limit.Low}
 	if l.Background() {
@@ -57,7 +58,7 @@ func (g *Guard[K, V]) demandLocked(l *inflight.Load[K, outcome[V]]) admit.Demand
 	return all
 }
 
-// A queued is the place of a load in a limiter's queue.
+// queued is a load's place in a limiter's queue.
 type queued struct{ at *limit.Place }
 
 var _ inflight.Queue = queued{}
@@ -77,7 +78,8 @@ func (c *call[K, V]) turnedAway(refusal error) {
 	c.g.event(c.ctx, EventRefused, c.key, refusal)
 }
 
-// admit waits for a permit. It reports false, with err set, if there is none.
+// admit waits for a permit. It returns false, with err set, if the load gets
+// none.
 func (r *run[K, V]) admit() bool {
 	if r.g.o.Limiter == nil {
 		return true
@@ -93,11 +95,12 @@ func (r *run[K, V]) admit() bool {
 	return true
 }
 
-// reportRefusal wakes and reports, once the load has ended for want of a permit.
+// reportRefusal wakes the callers and reports the refusal, after the load has
+// ended without a permit.
 func (r *run[K, V]) reportRefusal() {
 	g, l := r.g, r.l
 	switch {
-	case !r.refused: // given up while it waited: nobody has refused it
+	case !r.refused: // given up while it waited, not refused
 		return
 	case r.unwanted:
 		l.End(nil)
@@ -122,8 +125,8 @@ func (a *admission[K, V]) QueueLocked(at *limit.Place) {
 	}
 }
 
-// DemandLocked asks for nothing once the load is final: the limiter finds that it has
-// ended.
+// DemandLocked returns false once the load is final: the limiter then finds that the
+// load has ended.
 func (a *admission[K, V]) DemandLocked() (admit.Demand, bool) {
 	if a.l.FinalLocked() {
 		return admit.Demand{}, false
@@ -136,7 +139,7 @@ func (a *admission[K, V]) Ask(ctx context.Context) (limit.Permit, error) { retur
 func (a *admission[K, V]) RefusedLocked(err error) {
 	a.err, a.class = err, ClassOverload
 	a.unwanted = a.background && a.l.JoinersLocked() == 0
-	if a.refused = a.l.FailLocked(err); a.refused { // or another load may have the key by now
+	if a.refused = a.l.FailLocked(err); a.refused { // otherwise another load may have the key by now
 		a.g.retryLaterLocked(a.l)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// lane is a Guard under one permit that is held for one second, and the order in
-// which keys were loaded.
+// lane is a Guard with one permit, which is held for one second, and the order
+// in which keys were loaded.
 type lane struct {
 	*testing.T
 	g     *weir.Guard[string, int]
@@ -52,7 +52,7 @@ func newLane(t *testing.T, change func(*weir.Options, *weir.Source[string, int])
 	return a
 }
 
-// asks has a caller ask for key from at on, until it leaves (0: it does not).
+// asks starts a caller that requests key at at and leaves at until (0: never).
 func (a *lane) asks(key string, p limit.Priority, at, until time.Duration) {
 	ctx, cancel := context.WithCancel(limit.ContextWithPriority(a.Context(), p))
 	a.Cleanup(cancel)
@@ -76,9 +76,9 @@ func (a *lane) want(order ...string) {
 	}
 }
 
-// F3: a flight that queues has the highest priority of the callers who are there:
-// a caller who leaves takes its priority along, and the others get back the place that they
-// would have had without it.
+// F3: a queued flight has the highest priority of its present callers. When a caller
+// leaves, its priority no longer counts, and the others return to the place that they would
+// have had without it.
 func TestF3PriorityOfPresentJoiners(t *testing.T) {
 	for name, tell := range map[string]func(*lane){
 		"who joined leaves": func(a *lane) {
@@ -123,7 +123,7 @@ func TestF3PriorityOfPresentJoiners(t *testing.T) {
 	}
 }
 
-// F3: the same for a bulk load, and before it has come to the limiter.
+// F3: the same for a bulk load, also before it reaches the limiter.
 func TestF3PriorityOfPresentJoinersOfABatch(t *testing.T) {
 	for _, leaves := range []time.Duration{2 * ms, 20 * ms} { // the batch lingers until 11ms
 		t.Run(leaves.String(), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// hitRows are what a hit is measured with.
+// hitRows are the configurations in which a hit is measured.
 var hitRows = []struct {
 	name string
 	o    weir.Options
@@ -20,14 +20,15 @@ var hitRows = []struct {
 	{"both", weir.Options{Observer: weir.NopObserver{}, HotKeys: 100}},
 }
 
-// settings is o with what a hit usually has to look at.
+// settings returns o with the options that hits usually have to check.
 func settings(o weir.Options) weir.Options {
 	o.TTL, o.RefreshAhead, o.StaleWhileRevalidate, o.StaleIfError = time.Hour, 0.2, time.Hour, time.Hour
 	return o
 }
 
-// BenchmarkHit is a fresh hit without and with what looks at hits or might.
-// "rand" is the rejected way to sample them, a random number for each.
+// BenchmarkHit measures a fresh hit without and with the features that inspect
+// hits. "rand" is the rejected way to sample them, a random number for each
+// hit.
 func BenchmarkHit(b *testing.B) {
 	for _, row := range hitRows {
 		b.Run("with="+row.name, func(b *testing.B) { benchHit(b, row.o, func() bool { return true }) })
@@ -58,7 +59,7 @@ func BenchmarkHitParallel(b *testing.B) {
 			var callers atomic.Int64
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				ctx, i := b.Context(), int(callers.Add(1))*(benchKeys/7) // start apart
+				ctx, i := b.Context(), int(callers.Add(1))*(benchKeys/7) // start at different keys
 				for pb.Next() {
 					if v, err := g.Get(ctx, i&(benchKeys-1)); v == 0 || err != nil {
 						b.Error(v, err)

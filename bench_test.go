@@ -9,19 +9,19 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// benchKeys is how many keys the hits are spread over. It is a power of two.
+// benchKeys is the number of keys over which the hits are spread, a power of
+// two.
 const benchKeys = 1 << 10
 
-// BenchmarkHitTrigger is a fresh hit with each trigger of refreshes. With
-// RefreshBeta it is measured where hits need no draw, and where each of them
-// has one. "everyhit" is the rejected form, a draw for every hit however far
-// the expiry is: it is what the trigger would cost at the least then, and has
-// no look at the entry in it.
+// BenchmarkHitTrigger measures a fresh hit with each trigger of refreshes. With
+// RefreshBeta it is measured where hits need no draw, and where each hit draws.
+// "everyhit" is the rejected form, a draw for every hit regardless of the
+// expiry: a lower bound of its cost, without reading the entry.
 func BenchmarkHitTrigger(b *testing.B) {
 	const took = time.Millisecond
-	// The draws' window is 28 times the load times beta before the expiry. In
-	// a window that begins 20 times it before, an hour before the expiry, one
-	// hit in 10^8 starts a refresh at first.
+	// Hits draw from 28·load·beta before the expiry. Here the expiry is an hour
+	// away and 20·load·beta is an hour, so that at first one hit in 10^8 starts
+	// a refresh.
 	inside := float64(time.Hour) / float64(took) / 20
 	for _, row := range []struct {
 		name string
@@ -55,12 +55,12 @@ func BenchmarkHitTrigger(b *testing.B) {
 	}
 }
 
-// hitGuard returns a Guard that holds the values of all keys, which one bulk
-// load of a given time has brought.
+// hitGuard returns a Guard that holds the values of all keys, from one bulk
+// load that took took.
 func hitGuard(tb testing.TB, o weir.Options, took time.Duration) *weir.Guard[int, int] {
 	g := weir.Must(weir.NewFrom(weir.Source[int, int]{LoadMany: func(_ context.Context, keys []int) (map[int]int, error) {
 		values := make(map[int]int, len(keys))
-		for start := time.Now(); time.Since(start) < took; { // no sleep is so exact
+		for start := time.Now(); time.Since(start) < took; { // a sleep is not exact enough
 			for _, key := range keys {
 				values[key] = key + 1
 			}

@@ -1,7 +1,7 @@
 package weir
 
-// callMany is call for LoadMany and LoadEntries. What they return of a key is
-// made an entry as if the key had been loaded alone.
+// callMany is call for LoadMany and LoadEntries. It turns each result into an
+// entry as if its key had been loaded alone.
 func (r *run[K, V]) callMany() {
 	flights := r.l.Flights()
 	var held []*entry[V] // of each flight, for LoadEntries
@@ -37,8 +37,8 @@ func (r *run[K, V]) loadMany(keys []K, prev []Previous[V]) (find func(K) (Entry[
 	return func(key K) (Entry[V], bool) { v, ok := values[key]; return Entry[V]{Value: v}, ok }, err
 }
 
-// keys returns the keys of the load, each once, and of each the previous value,
-// if held says what there is for each flight.
+// keys returns the distinct keys of the load. If held has an entry for each
+// flight, it also returns the previous value of each key.
 func (r *run[K, V]) keys(held []*entry[V]) (keys []K, prev []Previous[V]) {
 	flights := r.l.Flights()
 	keys = make([]K, 0, len(flights))
@@ -61,8 +61,8 @@ func (r *run[K, V]) keys(held []*entry[V]) (keys []K, prev []Previous[V]) {
 	return keys, prev
 }
 
-// held returns what is known about the key of the ith flight, nil for nothing:
-// by memory, or else by the fleet.
+// held returns the entry that memory, or else the fleet, has for the key of the
+// ith flight; nil if neither has one.
 func (r *run[K, V]) held(i int) *entry[V] {
 	e := r.g.lookup(r.l.Flights()[i].Key)
 	if e == nil && len(r.lookups) > 0 {

@@ -8,15 +8,15 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// This file has every call of a user's hook (a test sees to that), and says what
-// becomes of one that panics or calls runtime.Goexit:
+// This file contains every call of a user's hook (a test enforces it), and
+// defines what a panic or runtime.Goexit in one does:
 //
 //   - On the goroutine of the caller (Clone, Weigh in Set, BatchScope, KeyString
-//     in Set and Invalidate) it is the caller's panic or exit, as that of any
-//     function which the caller calls.
+//     in Set and Invalidate) it happens to the caller, as in any function that
+//     the caller calls.
 //   - On a load's goroutine (LoadContext, KeyString, Weigh, Limiter.Acquire, Clone
-//     of a previous value) it ends the load, as one of the load function does:
-//     its callers get a *PanicError or ErrGoexit.
+//     of a previous value) it ends the load, as it would in the load function: the
+//     callers get a *PanicError or ErrGoexit.
 //   - A panic of Classify means ClassTransient. A panic of the Observer, of a
 //     permit's release, or of BatchScope for a background refresh is ignored. All
 //     of them are counted. If they exit instead, the goroutine ends, a load's
@@ -24,7 +24,7 @@ import (
 //   - A Tier that panics or exits is unavailable: see package fleetclient.
 //
 // Nothing can stop runtime.Goexit, so nothing may rely on the code after a hook.
-// Whatever is taken before one (a joiner's place on a flight, a permit, a lease, an
+// Anything taken before a hook (a joiner's place on a flight, a permit, a lease, an
 // election, a count) is given back by a deferred call.
 
 // clone returns the caller's own copy of a shared value.
@@ -41,10 +41,10 @@ func (g *Guard[K, V]) batchScope(key K) any { return g.src.BatchScope(key) }
 // weigh is Source.Weigh, which must be set.
 func (g *Guard[K, V]) weigh(key K, v V) uint32 { return g.src.Weigh(key, v) }
 
-// nameOf is the name of key in the fleet, of which there must be one.
+// nameOf is the name of key in the fleet, which must exist.
 func (g *Guard[K, V]) nameOf(key K) string { return g.fleet.names.name(key) }
 
-// decode is Fleet.Codec's Unmarshal. Data at which it panics cannot be decoded.
+// decode is Fleet.Codec's Unmarshal; a panic counts as a decoding error.
 func (g *Guard[K, V]) decode(data []byte, v *V) error {
 	err := errPanicked
 	survive(&g.count.panics, func() { err = g.fleet.o.Codec.Unmarshal(data, v) })
@@ -65,7 +65,7 @@ func (g *Guard[K, V]) loadContext(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// acquire asks the Limiter, which must be set, for a permit.
+// acquire gets a permit from the Limiter, which must be set.
 func (g *Guard[K, V]) acquire(ctx context.Context) (limit.Permit, error) {
 	return g.o.Limiter.Acquire(ctx)
 }
@@ -75,8 +75,8 @@ func (g *Guard[K, V]) release(p limit.Permit, o limit.Outcome) {
 	survive(&g.count.panics, func() { p.Release(o) })
 }
 
-// classifier returns Options.Classify, which may be nil, so that it survives its
-// panics.
+// classifier wraps Options.Classify, which may be nil, so that its panics are
+// survived.
 func (g *Guard[K, V]) classifier(user func(error) Class) func(error) Class {
 	if user == nil {
 		return nil
@@ -95,21 +95,21 @@ func (g *Guard[K, V]) observe(fn func(Observer)) {
 	}
 }
 
-// event reports an Event about key. It comes last: it may not return.
+// event reports an Event about key. Call it last: it may not return.
 func (g *Guard[K, V]) event(ctx context.Context, kind EventKind, key K, err error) {
 	if g.o.Observer != nil {
 		g.report(ctx, Event{Kind: kind, Key: key, Err: err})
 	}
 }
 
-// report reports e, of which the Guard is filled in. It comes last, as event.
+// report reports e after filling in its Guard. Call it last, like event.
 func (g *Guard[K, V]) report(ctx context.Context, e Event) {
 	e.Guard = g.o.Name
 	g.observe(func(o Observer) { o.Event(ctx, e) })
 }
 
-// survive calls fn, and recovers from its panic. It counts that in n, and a
-// runtime.Goexit likewise.
+// survive calls fn and recovers from a panic. It counts panics and
+// runtime.Goexit in n.
 func survive(n *atomic.Uint64, fn func()) {
 	returned := false
 	defer func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A stage is a Guard all of whose callbacks can be made to fail, and its source.
+// A stage is a Guard whose callbacks can each be made to fail, and its source.
 type stage struct {
 	*testing.T
 	g       *weir.Guard[string, int]
@@ -25,8 +25,8 @@ type stage struct {
 	mu      sync.Mutex
 	armed   string // guarded by mu: the callback that fails
 	fault   func() // guarded by mu
-	fired   int    // guarded by mu: how often it has
-	version int    // guarded by mu: what the source has
+	fired   int    // guarded by mu: how often it has failed
+	version int    // guarded by mu: the version at the source
 }
 
 // at is called by each callback, with its name.
@@ -50,7 +50,8 @@ func (s *stage) arm(name string, fault func()) {
 	s.armed, s.fault = name, fault
 }
 
-// load is the source: a key with a b fails, one with an h brings a heavy value.
+// load is the source: a key with a b fails, one with an h returns a heavy
+// value.
 func (s *stage) load(ctx context.Context, key string) (int, error) {
 	select {
 	case <-time.After(50 * ms):
@@ -65,7 +66,7 @@ func (s *stage) load(ctx context.Context, key string) (int, error) {
 	return s.version, nil
 }
 
-// A stagedLimiter and those below are the callbacks with methods.
+// stagedLimiter and the types below are the callbacks with methods.
 type stagedLimiter struct{ *stage }
 
 func (l stagedLimiter) Acquire(ctx context.Context) (limit.Permit, error) {
@@ -131,7 +132,7 @@ func (t stagedTier) Watch(ns string, w fleet.Watcher) (func(), error) {
 	return func() { stop(); t.at("Tier.Watch") }, err
 }
 
-// A stagedCodec is not one of the hooks of a Source, but as much the user's.
+// stagedCodec is not a hook of a Source, but it is user code too.
 type stagedCodec struct {
 	*stage
 	fleet.JSON
@@ -143,7 +144,7 @@ func (c stagedCodec) Unmarshal(data []byte, v any) error {
 	return c.JSON.Unmarshal(data, v)
 }
 
-// callbacks are the names of all, those of a Tier last.
+// callbacks are the names of all callbacks, those of a Tier last.
 var callbacks = []string{
 	"Load", "LoadMany", "Clone", "Classify", "Weigh", "BatchScope", "LoadContext", "KeyString",
 	"LoadStart", "LoadEnd", "Waited", "Event", "Limiter.Acquire", "Permit.Release",
@@ -152,7 +153,7 @@ var callbacks = []string{
 }
 
 // entryPoints are the calls that may reach a callback. Each is made when fresh, stale
-// and due are in memory, a load of taken is running, and absent ones are not there.
+// and due are in memory, a load of taken is running, and absent keys are missing.
 var entryPoints = map[string]func(context.Context, *weir.Guard[string, int]){
 	"Get of a fresh value":   func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "fresh") },
 	"Get of a missing value": func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "absent") },
@@ -209,7 +210,7 @@ var entryPoints = map[string]func(context.Context, *weir.Guard[string, int]){
 	},
 }
 
-// newStage makes the Guard of one cell. shape is the kind of its Source.
+// newStage makes the Guard for one case. shape is the kind of its Source.
 func newStage(t *testing.T, shape string, inFleet bool) *stage {
 	s := &stage{T: t, version: 1}
 	var err error
@@ -263,8 +264,8 @@ func newStage(t *testing.T, shape string, inFleet bool) *stage {
 	return s
 }
 
-// run calls fn as callers do, and reports when that has ended, and whether fn
-// has returned.
+// run calls fn on a caller's goroutine. ended is closed when that goroutine
+// ends, and returned is set if fn returned.
 func (s *stage) run(fn func()) (ended chan struct{}, returned *bool) {
 	ended, returned = make(chan struct{}), new(bool)
 	go func() {
@@ -276,7 +277,7 @@ func (s *stage) run(fn func()) (ended chan struct{}, returned *bool) {
 	return ended, returned
 }
 
-// play goes through one cell, and returns how often the callback has failed.
+// play runs one case, and returns how often the callback has failed.
 func (s *stage) play(callback string, fault func(), call func(context.Context, *weir.Guard[string, int])) int {
 	ctx, g := s.Context(), s.g
 	held := []string{"stale", "due", "stale2", "bad", "taken2"}
@@ -294,7 +295,7 @@ func (s *stage) play(callback string, fault func(), call func(context.Context, *
 	ended, _ := s.run(func() { call(ctx, g) })
 	var all []chan struct{}
 	for _, key := range []string{"absent", "taken", "stale", "fresh", "broken"} {
-		done, _ := s.run(func() { g.Get(ctx, key) }) // its own hooks may fail as well
+		done, _ := s.run(func() { g.Get(ctx, key) }) // its hooks may fail too
 		all = append(all, done)
 	}
 	time.Sleep(10 * time.Minute)
@@ -313,7 +314,7 @@ func (s *stage) play(callback string, fault func(), call func(context.Context, *
 	return fired
 }
 
-// healthy checks that nothing is left of the fault.
+// healthy checks that the fault has left nothing behind.
 func (s *stage) healthy() {
 	ctx, g := s.Context(), s.g
 	synctest.Wait()
@@ -333,7 +334,7 @@ func (s *stage) healthy() {
 			s.Errorf("the lease of %q: %v, %v; want it to be free", key, a.Grant, err)
 		}
 	}
-	time.Sleep(2 * ms) // what we asked for above has run out
+	time.Sleep(2 * ms) // the leases acquired above have expired
 	for _, key := range keys {
 		if v, err := g.Get(ctx, key); v != 2 || err != nil {
 			s.Errorf("Get(%q) after the fault = %d, %v; want 2, nil", key, v, err)
@@ -353,10 +354,9 @@ func (s *stage) healthy() {
 	}
 }
 
-// F6, B2, E9: whatever callback panics or exits, wherever it is called, and on
-// whatever goroutine, nothing that was taken stays taken: no joiner, permit, lease,
-// election, count or goroutine. All other callers get an answer, the next call is
-// as good as ever, and Close returns.
+// F6, B2, E9: if any callback panics or exits, at any call and on any goroutine,
+// nothing leaks: no joiner, permit, lease, election, count or goroutine. All other
+// callers get an answer, the next call works, and Close returns.
 func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 	fired := make(map[string]int)
 	cells, played := 0, 0
@@ -391,7 +391,7 @@ func TestF6CallbackThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// closes checks that Close returns, with a callback that fails as it is called.
+// closes checks that Close returns although the armed callback fails.
 func (s *stage) closes(armed string) {
 	if err := s.g.Close(s.within(time.Hour)); err != nil {
 		s.Errorf("Close = %v; want nil", err)
@@ -441,7 +441,7 @@ func TestF6CallbackThatFailsDuringClose(t *testing.T) {
 	}
 }
 
-// F6: an Observer that exits costs its own report, not the load.
+// F6: an Observer that exits loses its own report, not the load.
 func TestF6ObserverThatExits(t *testing.T) {
 	for _, callback := range []string{"LoadStart", "LoadEnd", "Event"} {
 		t.Run(callback, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestF6ObserverThatExits(t *testing.T) {
 	}
 }
 
-// E9: a Close that is not waited for says what it waits for, also if that is the
+// E9: a Close whose context ends reports what it waits for, including the
 // Observer.
 func TestE9CloseErrorCountsLoadsThatAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -480,8 +480,8 @@ func TestE9CloseErrorCountsLoadsThatAreTold(t *testing.T) {
 	})
 }
 
-// F6: what is shared out by a bulk load is not lost with one caller: its joiners are
-// given back though nobody comes for the answers.
+// F6: a caller that panics in Clone while it collects a bulk load's values leaves no
+// joiner behind.
 func TestF6CloneThatPanicsInGetManyLeavesNoJoiner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, "single", false)

@@ -9,19 +9,20 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Class says what an error of the source means for the Guard.
+// A Class is the meaning of a source's error for the Guard.
 type Class uint8
 
 const (
-	// ClassTransient may go away by itself. It is the zero Class.
+	// ClassTransient may go away without a change. It is the zero Class.
 	ClassTransient Class = iota
 	// ClassNotFound is an answer: the source does not have the key.
 	ClassNotFound
-	// ClassPermanent will not go away by trying again.
+	// ClassPermanent will not go away on a retry.
 	ClassPermanent
-	// ClassOverload says that the source, or what stands before it, is full.
+	// ClassOverload means that the source, or something in front of it, is
+	// overloaded.
 	ClassOverload
-	// ClassCanceled says that the load was canceled. It is never remembered.
+	// ClassCanceled means that the load was canceled. It is never remembered.
 	ClassCanceled
 )
 
@@ -41,7 +42,7 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// classify gives the Guard's own errors their class, and asks the user's
+// classify returns the class of the Guard's own errors, and calls the user's
 // function (see classifier) for all others.
 func classify(user func(error) Class, err error) Class {
 	var hard *TimeoutError
@@ -66,10 +67,10 @@ func classify(user func(error) Class, err error) Class {
 	return ClassTransient
 }
 
-// Classify says what an error that the Guard has returned means to it: the
-// Guard's own errors have their class, those of other instances the one they
-// were given there, and all others are Options.Classify's to judge. Of nil, which
-// is no error, it says ClassTransient.
+// Classify returns the class of an error that the Guard has returned. The Guard's
+// own errors have fixed classes, errors from other instances keep the class they
+// got there, and Options.Classify decides about the rest. For nil, which is no
+// error, it returns ClassTransient.
 func (g *Guard[K, V]) Classify(err error) Class {
 	if err == nil {
 		return ClassTransient
@@ -80,9 +81,9 @@ func (g *Guard[K, V]) Classify(err error) Class {
 	return classify(g.o.Classify, err)
 }
 
-// handed is a not-found that a Guard gave to a load as the answer to a call. What
-// it means for the key of that load, only its author can say: the avatar that a
-// user lacks does not make the user missing.
+// handed is a not-found that a Guard gave to a load as the answer to a call. Only
+// the author of that load knows what it means for the load's own key: a user
+// without an avatar is not a missing user.
 type handed struct {
 	error
 	by any // the Guard
@@ -90,8 +91,8 @@ type handed struct {
 
 func (e *handed) Unwrap() error { return e.error }
 
-// handOn returns r, the answer of g to a call with ctx, and marks it if it is a
-// not-found for a load.
+// handOn returns r, g's answer to a call with ctx. If it is a not-found for a
+// call from within a load, it is marked as handed on.
 func handOn[K comparable, V any](ctx context.Context, g *Guard[K, V], r Result[V]) Result[V] {
 	if r.State == StateNegative && inflight.Within(ctx) {
 		r.Err = &handed{r.Err, g}
@@ -99,8 +100,8 @@ func handOn[K comparable, V any](ctx context.Context, g *Guard[K, V], r Result[V
 	return r
 }
 
-// classNamed is the Class whose String is name; ClassTransient if there is none,
-// as from a newer instance.
+// classNamed is the Class whose String is name. An unknown name, as from a newer
+// instance, is ClassTransient.
 func classNamed(name string) Class {
 	for c := ClassTransient; c <= ClassCanceled; c++ {
 		if c.String() == name {

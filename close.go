@@ -2,14 +2,14 @@ package weir
 
 import "context"
 
-// Close cancels the running loads, whose callers get ErrClosed, and waits
-// until their functions have returned. If ctx ends first it returns a
-// *CloseError, which says how many ignore their cancellation; it may be called
-// again to go on waiting. Values that are fresh are still served afterwards;
-// every other call returns ErrClosed.
+// Close cancels the running loads, whose callers get ErrClosed, and waits until
+// their functions have returned. If ctx ends first it returns a *CloseError
+// with the number of loads that ignore their cancellation; call it again to
+// keep waiting. Fresh values are still served afterwards; every other call
+// returns ErrClosed.
 //
-// In a fleet it sends invalidations that the Tier has not acknowledged a last
-// time. Those that are still not acknowledged are lost: the error is a
+// In a fleet it tries once more to send the invalidations that the Tier has not
+// acknowledged. Those that remain unacknowledged are lost: the error is a
 // *fleet.PendingError.
 func (g *Guard[K, V]) Close(ctx context.Context) error {
 	g.flights.Lock()
@@ -46,8 +46,8 @@ func (g *Guard[K, V]) leaveFleet(ctx context.Context) error {
 	return g.fleet.Close(ctx)
 }
 
-// idleLocked notes that the Guard is closed and nothing of it runs any more.
-// It is called when one of these has become true. The table's lock must be
+// idleLocked marks the Guard as idle if it is closed and nothing runs any more.
+// It is called whenever one of the two becomes true. The table's lock must be
 // held.
 func (g *Guard[K, V]) idleLocked() {
 	if g.closed.Load() && g.flights.RunningLocked() == 0 && g.telling == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// triggers are those of the table, against a TTL of 60 s.
+// triggers are the rows of the table, for a TTL of 60 s.
 var triggers = []struct {
 	name string
 	o    weir.Options
@@ -23,9 +23,9 @@ var triggers = []struct {
 	{"beta 2", weir.Options{RefreshBeta: 2}},
 }
 
-// E2: the triggers beside each other, by load time and by rate of requests: a
-// table (go test -v), and the claims that the documents make of it. For each
-// row,
+// E2: compares the triggers by load time and by request rate. It prints a table
+// (go test -v) and checks the claims that the documents derive from it. For
+// each row,
 //
 //   - early, ahead, waited: a Guard, of whose entries that share is refreshed
 //     before its TTL of 60 s, so long before it in the mean, and so many
@@ -80,8 +80,8 @@ func TestE2TriggersBesideEachOther(t *testing.T) {
 	t.Log("\n" + strings.Join(table, "\n"))
 }
 
-// claims are those of docs/adr/0012-probabilistic-refresh.md. busy is the
-// number of requests in the time of a load.
+// claims checks the claims of docs/adr/0012-probabilistic-refresh.md. busy is
+// the number of requests during a load.
 func claims(t *testing.T, row string, o weir.Options, busy float64, got, none tally, alone float64) {
 	t.Helper()
 	switch {
@@ -103,7 +103,7 @@ func claims(t *testing.T, row string, o weir.Options, busy float64, got, none ta
 	}
 }
 
-// reachOf is how long before the TTL the first refresh may come.
+// reachOf returns how long before the TTL the first refresh may start.
 func reachOf(o weir.Options, rate float64, delta time.Duration) time.Duration {
 	switch {
 	case o.RefreshBeta > 0:
@@ -115,15 +115,15 @@ func reachOf(o weir.Options, rate float64, delta time.Duration) time.Duration {
 }
 
 // free simulates requests for one entry that several processes share and
-// refresh without asking each other.
+// refresh independently.
 type free struct {
 	o           weir.Options
 	rate, delta float64
 	rnd         *rand.Rand
 }
 
-// loads returns the mean number of loads an expiry. Each process runs one load
-// at a time; with no processes each request is free to start one.
+// loads returns the mean number of loads per expiry. Each process runs one load
+// at a time; with no processes each request may start one.
 func (f *free) loads(processes int) float64 {
 	const expiries = 300
 	sum := 0
@@ -133,8 +133,8 @@ func (f *free) loads(processes int) float64 {
 	return float64(sum) / expiries
 }
 
-// expiry plays one life of the entry, to the end of the load that replaces it.
-// Times are seconds, 0 is the end of the TTL.
+// expiry simulates one lifetime of the entry, to the end of the load that
+// replaces it. Times are in seconds, and 0 is the end of the TTL.
 func (f *free) expiry(processes int) (loads int) {
 	ttl := ttlOfTraffic.Seconds()
 	windows, busy := make([]float64, processes+1), make([]bool, processes+1)

@@ -16,14 +16,15 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// A deciding source says something of its own for each key, and something else
-// when it receives the previous value. It fails the test if that is another key's.
+// A deciding source returns different settings for each key, and others when it
+// receives the previous value. It fails the test if it receives another key's
+// value.
 type deciding struct {
 	*testing.T
-	again atomic.Bool // the second time
+	again atomic.Bool // set for the second load
 
 	mu    sync.Mutex
-	loads map[int]int // guarded by mu: calls for so many keys
+	loads map[int]int // guarded by mu: calls by their number of keys
 }
 
 var (
@@ -83,7 +84,7 @@ func (d *deciding) entries(_ context.Context, keys []string, prev []Previous[str
 	for i, key := range keys {
 		in, err := d.say(key, prev[i])
 		if key == "lost" {
-			continue // that is how LoadMany says it
+			continue // LoadMany reports not-found this way
 		}
 		entries[key] = in
 		if err != nil {
@@ -93,7 +94,7 @@ func (d *deciding) entries(_ context.Context, keys []string, prev []Previous[str
 	return entries, failed
 }
 
-// kept is all that memory knows about a key, in seconds since its load.
+// kept is memory's state of a key, in seconds since its load.
 type kept struct {
 	Value, Err, Version            string
 	Refresh, Fresh, Stale, OnError int64
@@ -125,7 +126,8 @@ func keeps(g *Guard[string, string]) map[string]kept {
 	return all
 }
 
-// What memory knows after the first load of everything, and after the second.
+// decided returns memory's state after the first load of everything, and after
+// the second.
 func decided() (first, second map[string]kept) {
 	value := func(v string) kept {
 		return kept{Value: v, Refresh: 50, Fresh: 100, Stale: 200, OnError: 400, Weight: 1}
@@ -150,8 +152,9 @@ func decided() (first, second map[string]kept) {
 	return first, second
 }
 
-// E5: an entry is what its load says, whichever way that is called: alone, with
-// others, gathered, forced, in the background, or by another instance.
+// E5: an entry has the settings that its load returned, however the load was
+// called: alone, with others, gathered, forced, in the background, or by
+// another instance.
 func TestE5EntriesAreAlikeHoweverLoaded(t *testing.T) {
 	type guard = *Guard[string, string]
 	one := func(ctx context.Context, g guard) {
@@ -226,7 +229,7 @@ func TestE5EntriesAreAlikeHoweverLoaded(t *testing.T) {
 					load := func() {
 						way.load(t.Context(), g)
 						synctest.Wait()
-						time.Sleep(10 * time.Millisecond) // what is gathered
+						time.Sleep(10 * time.Millisecond) // gathering
 						synctest.Wait()
 					}
 					check := func(round string, want map[string]kept) {

@@ -12,11 +12,11 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// slack is how far a burst may go over the bound for a moment.
+// slack is how far a burst may briefly exceed the bound.
 const slack = 1024
 
 // E8: a burst of writes without a read, from several goroutines. A writer
-// checks the size every few writes; when all is at rest the bound holds.
+// checks the size every few writes; when the writers are done the bound holds.
 func TestE8BoundByCountHoldsInABurst(t *testing.T) {
 	total := 1_000_000
 	if raceEnabled {
@@ -52,8 +52,7 @@ func TestE8BoundByCountHoldsInABurst(t *testing.T) {
 	}
 }
 
-// What loads bring, and the failures that are remembered, keep within the
-// bound as well.
+// The bound also holds for loaded values and remembered failures.
 func TestE8BoundHoldsForLoads(t *testing.T) {
 	const bound = 500
 	for name, err := range map[string]error{"values": nil, "failures": errDry, "negative answers": weir.ErrNotFound} {
@@ -74,7 +73,7 @@ func TestE8BoundHoldsForLoads(t *testing.T) {
 	}
 }
 
-// A single bulk load is a burst, too.
+// The bound holds for a single bulk load, which is a burst too.
 func TestE8BoundHoldsInABulkLoad(t *testing.T) {
 	const bound, n = 100, 20_000
 	synctest.Test(t, func(t *testing.T) {
@@ -160,8 +159,8 @@ func TestE8WeightZeroCountsOne(t *testing.T) {
 	})
 }
 
-// An entry that is heavier than the bound is not kept, the one before it goes,
-// and it is counted; one that is just as heavy is kept.
+// An entry heavier than the bound is not kept, the previous entry is removed,
+// and it is counted; one exactly as heavy as the bound is kept.
 func TestE8TooHeavyIsNotKept(t *testing.T) {
 	for _, path := range []string{"load", "SetEntry", "Set", "refresh"} {
 		rec := &recorder{}
@@ -171,7 +170,7 @@ func TestE8TooHeavyIsNotKept(t *testing.T) {
 			value := func(v int) {
 				switch path {
 				case "load":
-					s.says(weir.Entry[int]{Value: 1, Weight: uint32(v)}, nil) // in place of Weigh's
+					s.says(weir.Entry[int]{Value: 1, Weight: uint32(v)}, nil) // instead of Weigh's
 					s.g.Refresh(s.Context(), "k")
 				case "SetEntry":
 					s.g.SetEntry(s.Context(), "k", weir.Entry[int]{Value: 1, Weight: uint32(v)})
@@ -217,7 +216,7 @@ func TestE8TooHeavyIsStillServed(t *testing.T) {
 	})
 }
 
-// Not-modified keeps the weight.
+// A NotModified entry keeps its weight.
 func TestE8NotModifiedKeepsTheWeight(t *testing.T) {
 	play(t, weir.Options{TTL: time.Hour, MaxWeight: 50}, func(s *scene) {
 		s.says(weir.Entry[int]{Value: 1, Weight: 50}, nil)
@@ -243,7 +242,7 @@ func TestE8NotModifiedKeepsTheWeight(t *testing.T) {
 	})
 }
 
-// Durations are right down to the nanosecond and up to the end of time.
+// Durations are exact from one nanosecond to the largest.
 func TestE1ExtremeTTLs(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	for _, ttl := range []time.Duration{1, 2, 999, time.Microsecond, time.Millisecond - 1, 333 * ms, century} {
@@ -304,8 +303,8 @@ func TestE1EndlessDurations(t *testing.T) {
 	}
 }
 
-// Without RefreshAhead, a failed Refresh does not make hits start some: that
-// freshness is endless is no sign that one is in flight.
+// Without RefreshAhead, hits start no refresh after a failed Refresh: endless
+// freshness does not mean that a refresh is in flight.
 func TestE1EndlessTTLIsNotRefreshed(t *testing.T) {
 	play(t, weir.Options{TTL: math.MaxInt64}, func(s *scene) {
 		s.prime("k")

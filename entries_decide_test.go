@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// says makes the spring's loads end with e, whose value, if 0, is the load's
-// number.
+// says makes the spring's loads return e. A value of 0 is replaced with the
+// load's number.
 func (s *scene) says(e weir.Entry[int], err error) {
 	s.spring.mu.Lock()
 	defer s.spring.mu.Unlock()
@@ -25,8 +25,8 @@ func (s *scene) says(e weir.Entry[int], err error) {
 	}
 }
 
-// The load's own durations take the place of the Guard's; zero is the Guard's,
-// negative is none.
+// The load's durations replace the Guard's; zero means the Guard's, negative
+// means none.
 func TestE5LoadDecidesDurations(t *testing.T) {
 	o := weir.Options{TTL: 100 * sec, StaleWhileRevalidate: 50 * sec, StaleIfError: 400 * sec}
 	for _, row := range []struct {
@@ -69,8 +69,8 @@ func TestE5LoadDecidesDurations(t *testing.T) {
 	}
 }
 
-// A TTL of the load's own keeps a value where the Guard has none, and a
-// negative one does not keep it, and removes what was there.
+// A load's own TTL keeps a value if the Guard has no TTL. A negative one does
+// not keep it, and removes the entry in memory.
 func TestE5LoadDecidesWhetherToKeep(t *testing.T) {
 	play(t, weir.Options{}, func(s *scene) {
 		s.says(weir.Entry[int]{TTL: sec}, nil)
@@ -98,7 +98,7 @@ func TestE5NotModifiedKeepsValueVersionAndTags(t *testing.T) {
 		s.says(weir.Entry[int]{Value: 7, Version: "v1", Tags: []string{"t"}}, nil)
 		s.prime("k")
 		s.says(weir.Entry[int]{Value: 99, NotModified: true}, nil)
-		s.until(1000 * sec) // beyond all instants: it is still the previous one
+		s.until(1000 * sec) // beyond all instants it is still the previous value
 		s.want(s.get("k"), loaded(7))
 		s.until(1010 * sec)
 		s.want(s.get("k"), fresh(7, 10*sec))
@@ -164,7 +164,7 @@ func TestE5NotModifiedWithoutPrevious(t *testing.T) {
 	})
 }
 
-// A value that was overtaken by its tag is no previous value.
+// A value whose tag was invalidated is not a previous value.
 func TestE5PreviousIsNotOneThatTagsHaveRemoved(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.says(weir.Entry[int]{Tags: []string{"t"}}, nil)
@@ -213,11 +213,11 @@ func TestE5NegativeAnswerHasTags(t *testing.T) {
 	})
 }
 
-// A pooled value that is handed out, and could be altered by who has it.
+// mutable is a pooled value that its holder could alter.
 type mutable struct{ n int }
 
-// E7: with Clone no two callers, nor a caller and memory, share a value, on
-// whatever path it comes.
+// E7: with Clone no two callers, nor a caller and memory, share a value, on any
+// path.
 func TestE7CloneOnEveryPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fail error
@@ -309,13 +309,13 @@ func TestE7CloneOnEveryPath(t *testing.T) {
 	})
 }
 
-// E7: the previous value that the load receives, and what the caller of Set
-// keeps, are its own too.
+// E7: the previous value that the load receives, and the value that the caller
+// of Set keeps, are copies too.
 func TestE7CloneShieldsMemoryFromLoadsAndSet(t *testing.T) {
 	type V = *mutable
 	load := func(_ context.Context, _ string, prev weir.Previous[V]) (weir.Entry[V], error) {
 		if prev.OK {
-			prev.Value.n = 99 // as a load that builds upon it would
+			prev.Value.n = 99 // as a load that builds on it would
 			return weir.Entry[V]{}, errDry
 		}
 		return weir.Entry[V]{Value: &mutable{1}}, nil

@@ -14,19 +14,19 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// always is a RefreshBeta with which a hit on a value whose load took a
-// millisecond or more is certain to start a refresh: it does not with a
-// probability of 10^-7.
+// always is a RefreshBeta with which a hit practically always starts a refresh
+// if the value's load took a millisecond or more: the probability that it does
+// not is 10^-7.
 const always = 1e12
 
-// nearly is the bound within which a share of n draws, each with probability
-// p, must be: 5 standard deviations, 3 draws for where those are less than one,
-// and what 0.4 % of the load time make. One run in a million or fewer leaves it.
+// nearly is the allowed deviation of the share of n draws, each with probability
+// p: 5 standard deviations, 3 draws if those are less than one, and the effect
+// of 0.4 % of the load time. At most one run in a million exceeds it.
 func nearly(p float64, n int) float64 {
 	return 5*math.Sqrt(p*(1-p)/float64(n)) + 3/float64(n) + 0.004
 }
 
-// fewer is n, or less under the race detector, which is slow in bubbles.
+// fewer returns n, or less under the race detector, which is slow in bubbles.
 func fewer(n int) int {
 	if raceEnabled {
 		return n / 10
@@ -35,8 +35,8 @@ func fewer(n int) int {
 }
 
 // E2: a request with a time g left of the TTL starts a refresh with the
-// probability P(-delta·beta·ln(U) >= g) = exp(-g/(delta·beta)), by whichever
-// method it comes.
+// probability P(-delta·beta·ln(U) >= g) = exp(-g/(delta·beta)), whichever
+// method is called.
 func TestE2EarlyRefreshHasTheProbabilityOfXFetch(t *testing.T) {
 	n := fewer(2000)
 	keys := springKeys(n)
@@ -90,9 +90,8 @@ func TestE2EarlyRefreshHasTheProbabilityOfXFetch(t *testing.T) {
 //	L(g) = r·s·(exp(-g/s) - exp(-T/s)), s = delta·beta
 //
 // so that P(no early refresh) = exp(-L(0)), and the mean time by which the
-// refresh is early is the integral of 1-exp(-L(g)) over g from 0 to T. A draw
-// for each entry in place of each request would make both nearly independent
-// of r.
+// refresh is early is the integral of 1-exp(-L(g)) over g from 0 to T. One draw
+// per entry instead of per request would make both nearly independent of r.
 func TestE2EarlyRefreshUnderPoissonTraffic(t *testing.T) {
 	for _, row := range []struct {
 		rate, beta float64
@@ -138,8 +137,8 @@ func TestE2NoEarlyRefreshWhenOff(t *testing.T) {
 	})
 }
 
-// E2: what no load has made, and what took no time to load, is not refreshed
-// before its TTL; then it is, within its stale window.
+// E2: a value that was set, or took no time to load, is refreshed only after
+// its TTL, within its stale window.
 func TestE2NoEarlyRefreshWithoutALoadTime(t *testing.T) {
 	o := weir.Options{TTL: 60 * sec, RefreshBeta: always, StaleWhileRevalidate: 10 * sec}
 	for _, row := range []struct {
@@ -264,8 +263,8 @@ func TestE2BulkLoadMeasuresTheLoadTime(t *testing.T) {
 	})
 }
 
-// E2: a refresh that failed or was refused leaves its key alone for
-// RefreshRetry, though every hit would draw a refresh, and then hits draw on.
+// E2: after a failed or refused refresh the key is not refreshed for
+// RefreshRetry, although every hit would draw one. Then hits draw again.
 func TestE2FailedEarlyRefreshPausesForRefreshRetry(t *testing.T) {
 	o := weir.Options{TTL: 60 * sec, RefreshBeta: always, RefreshRetry: 3 * sec}
 	play(t, o, func(s *scene) {
@@ -301,8 +300,8 @@ func TestE2FailedEarlyRefreshPausesForRefreshRetry(t *testing.T) {
 	})
 }
 
-// E2: after a failed refresh of a value whose draws mostly say no, they still
-// do: the pause's end is not the start of a refresh.
+// E2: after a failed refresh of a value whose draws are mostly negative, they
+// still are: the end of the pause does not start a refresh.
 func TestE2DrawsGoOnAfterAFailedRefresh(t *testing.T) {
 	n := fewer(2000)
 	play(t, weir.Options{TTL: 60 * sec, RefreshBeta: 1, MaxRefreshes: n}, func(s *scene) {
@@ -330,8 +329,8 @@ func TestE2DrawsGoOnAfterAFailedRefresh(t *testing.T) {
 	})
 }
 
-// E2: what the contract says of refreshes holds for those that were drawn: one
-// for all hits, within MaxRefreshes.
+// E2: the contract's rules for refreshes apply to drawn ones: one for all hits,
+// within MaxRefreshes.
 func TestE2EarlyRefreshKeepsTheBounds(t *testing.T) {
 	play(t, weir.Options{TTL: 60 * sec, RefreshBeta: always, MaxRefreshes: 2}, func(s *scene) {
 		s.set(sec, nil)
@@ -350,8 +349,8 @@ func TestE2EarlyRefreshKeepsTheBounds(t *testing.T) {
 	})
 }
 
-// E2: a Get that comes late enough to draw answers from memory only what is
-// still an answer.
+// E2: a Get late enough to draw answers from memory only if the entry may still
+// be served.
 func TestE2LateGetIsAHitOfAFreshValueOnly(t *testing.T) {
 	o := weir.Options{TTL: 60 * sec, NegativeTTL: 60 * sec, RefreshBeta: always}
 	for _, row := range []struct {
@@ -409,18 +408,18 @@ func TestE2HitThatDrawsAllocatesNothing(t *testing.T) {
 	}
 }
 
-// ttlOfTraffic is the TTL of all that traffic is sent to.
+// ttlOfTraffic is the TTL of all keys in traffic.
 const ttlOfTraffic = 60 * sec
 
-// xfetchReach is how long before the TTL the first refresh is drawn, but for
+// xfetchReach is how long before the TTL the first refresh is drawn, except for
 // one key in 150,000: the g with L(g) = e^-12.
 func xfetchReach(rate, s float64) time.Duration {
 	reach := s * min(28, math.Log(max(rate*s, 1e-9))+12)
 	return time.Duration(min(reach, ttlOfTraffic.Seconds()) * 1e9)
 }
 
-// xfetchTheory returns P(no early refresh) and the mean of the time by which
-// the refresh is early, by the formulas at TestE2EarlyRefreshUnderPoissonTraffic.
+// xfetchTheory returns P(no early refresh) and the mean time by which the refresh
+// is early, with the formulas at TestE2EarlyRefreshUnderPoissonTraffic.
 func xfetchTheory(rate, s, ttl float64) (none, mean float64) {
 	l := func(g float64) float64 { return rate * s * (math.Exp(-g/s) - math.Exp(-ttl/s)) }
 	const steps = 200_000
@@ -430,18 +429,18 @@ func xfetchTheory(rate, s, ttl float64) (none, mean float64) {
 	return math.Exp(-l(0)), mean * ttl / steps
 }
 
-// A tally is what traffic saw of its keys' first expiry.
+// A tally is what traffic observed at the first expiry of its keys.
 type tally struct {
 	early         int     // keys that were refreshed before it
-	ahead, ahead2 float64 // sums of how much before, in seconds, and of the squares
+	ahead, ahead2 float64 // sums of the lead in seconds, and of its squares
 	waited        int     // callers that met an expired value, and waited
 	loads         int
 }
 
 // traffic loads n keys at once, by loads of time delta, and sends each of them
-// requests at random, as a Poisson process of so many per second, until it has
-// been loaded again. It leaves out those earlier than reach before the TTL, on
-// which nothing depends.
+// random requests, a Poisson process with the given rate per second, until it
+// has been loaded again. It skips requests earlier than reach before the TTL,
+// which have no effect.
 func traffic(t *testing.T, o weir.Options, delta time.Duration, rate float64, n int, reach time.Duration) (sum tally) {
 	t.Helper()
 	o.MaxRefreshes = n
@@ -472,7 +471,7 @@ func traffic(t *testing.T, o weir.Options, delta time.Duration, rate float64, n 
 		for at := expiry - reach; len(open) > 0; {
 			at += time.Duration(rnd.ExpFloat64() / (rate * float64(len(open))) * 1e9)
 			i := rnd.IntN(len(open))
-			time.Sleep(at - s.now()) // first, or a load that is about to begin is not seen, and the key asked again
+			time.Sleep(at - s.now()) // before the check: otherwise a load that is about to begin is missed, and the key requested again
 			if b := begun(open[i]); b > 0 && (at >= b+delta || b+delta <= expiry) {
 				open[i] = open[len(open)-1]
 				open = open[:len(open)-1]

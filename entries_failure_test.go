@@ -16,7 +16,7 @@ func negative(source weir.Origin, age time.Duration) weir.Result[int] {
 	return weir.Result[int]{Err: weir.ErrNotFound, State: weir.StateNegative, Source: source, Age: age}
 }
 
-// remembered is a failure out of the memo.
+// remembered is a failure from the memo.
 func remembered(err error) weir.Result[int] {
 	return weir.Result[int]{Err: err, Source: weir.FromMemory}
 }
@@ -35,7 +35,7 @@ func TestE4NotFoundIsKeptForItsOwnTTL(t *testing.T) {
 		if r, ok := s.g.Peek("k"); ok {
 			s.Errorf("Peek = %+v, true; want nothing", r)
 		}
-		s.set(0, errDry) // what is missing is never served stale
+		s.set(0, errDry) // a not-found is never served stale
 		s.want(s.get("k"), failure(errDry))
 		s.set(0, nil)
 		s.want(s.get("k"), loaded(3))
@@ -176,8 +176,8 @@ func TestE4FailureMemoPerClass(t *testing.T) {
 	}
 }
 
-// A load that fails for 20 s, with a memo of 5 s: had the time counted from its
-// start, there would be no memo at all.
+// A load that fails after 20 s, with a memo of 5 s: if the time counted from
+// its start, there would be no memo.
 func TestE4MemoCountsFromTheEndOfTheFailedLoad(t *testing.T) {
 	o := weir.Options{TTL: sec, FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: 5 * sec}}}
 	play(t, o, func(s *scene) {
@@ -243,7 +243,7 @@ func TestE4MemoDoesNotOverflow(t *testing.T) {
 	})
 }
 
-// A memo spares the load, and the stale value is served in its window.
+// A memo saves the load, and the stale value is served in its window.
 func TestE4MemoWithStaleIfError(t *testing.T) {
 	o := fourInstants
 	o.FailureMemo.Transient = weir.Backoff{Initial: 20 * sec}
@@ -260,7 +260,7 @@ func TestE4MemoWithStaleIfError(t *testing.T) {
 		s.until(510 * sec)
 		s.want(s.get("k"), failure(errDry))
 		s.wantLoads(3)
-		s.set(0, nil) // Refresh asks the source whatever the memo says
+		s.set(0, nil) // Refresh calls the source despite the memo
 		if r := s.g.RefreshResult(s.Context(), "k"); r.Err != nil {
 			s.Errorf("Refresh = %v; want nil", r.Err)
 		}
@@ -286,8 +286,8 @@ func TestE4MemoHoldsBackRefreshes(t *testing.T) {
 	})
 }
 
-// What the callers themselves have ended is never kept: the load that was
-// abandoned, whose function fails with its cancellation.
+// An abandoned load, whose function fails with its cancellation, is never
+// remembered.
 func TestE4CancellationIsNeverKept(t *testing.T) {
 	every := weir.Backoff{Initial: time.Hour}
 	o := weir.Options{FailureMemo: weir.FailureMemo{Transient: every, Permanent: every, Overload: every}}
@@ -320,7 +320,7 @@ func TestE4RefusalIsNeverKept(t *testing.T) {
 	})
 }
 
-// A panic and Goexit are failures like others.
+// A panic and Goexit are remembered like other failures.
 func TestE4PanicIsKeptAsTransient(t *testing.T) {
 	o := weir.Options{FailureMemo: weir.FailureMemo{Transient: weir.Backoff{Initial: sec}}}
 	play(t, o, func(s *scene) {
@@ -335,7 +335,7 @@ func TestE4PanicIsKeptAsTransient(t *testing.T) {
 	})
 }
 
-// A Classify that panics does not take the load with it.
+// A panic of Classify does not fail the load.
 func TestE4ClassifyMayPanic(t *testing.T) {
 	play(t, weir.Options{Classify: func(error) weir.Class { panic("ouch") }}, func(s *scene) {
 		s.set(0, errDry)

@@ -16,7 +16,7 @@ import (
 )
 
 // A spring is a scripted source. The value of a load is its number, counted
-// from 1 over all keys, so that a test sees at once which load answered.
+// from 1 over all keys, so that a test sees which load answered.
 type spring struct {
 	mu    sync.Mutex
 	takes time.Duration                                    // how long a load lasts; it follows its context
@@ -86,14 +86,14 @@ func (s *scene) load(ctx context.Context, key string, prev weir.Previous[int]) (
 	return weir.Entry[int]{Value: n}, err
 }
 
-// set changes the spring's ways.
+// set changes the spring's behaviour.
 func (s *scene) set(takes time.Duration, err error) {
 	s.spring.mu.Lock()
 	defer s.spring.mu.Unlock()
 	s.spring.takes, s.spring.err = takes, err
 }
 
-// loads returns the loads that have started, once all is at rest.
+// loads returns the loads that have started, once all goroutines wait.
 func (s *scene) loads() []springCall {
 	synctest.Wait()
 	s.spring.mu.Lock()
@@ -110,8 +110,8 @@ func (s *scene) wantLoads(n int) {
 
 func (s *scene) now() time.Duration { return time.Since(s.start) }
 
-// until sleeps until d after the start, and lets all others do what they do
-// then.
+// until sleeps until d after the start, and waits until all goroutines that
+// wake then block again.
 func (s *scene) until(d time.Duration) {
 	s.Helper()
 	if d < s.now() {
@@ -134,14 +134,14 @@ func (s *scene) prime(key string) {
 	}
 }
 
-// A reply is the result of a call on a goroutine of its own.
+// A reply is the result of a call on its own goroutine.
 type reply struct {
 	weir.Result[int]
 	at   time.Duration
 	done chan struct{}
 }
 
-// ask calls GetResult on a goroutine of its own, and returns when that waits.
+// ask calls GetResult on a new goroutine, and returns when that waits.
 func (s *scene) ask(key string) *reply { return s.askWith(s.Context(), key) }
 
 func (s *scene) askWith(ctx context.Context, key string) *reply {
@@ -165,8 +165,7 @@ func (s *scene) wantAt(a *reply, at time.Duration, want weir.Result[int]) {
 	s.want(a.Result, want)
 }
 
-// want compares a Result without its FreshFor, which fresh answers alone have;
-// errors by errors.Is.
+// want compares a Result without its FreshFor, and errors with errors.Is.
 func (s *scene) want(got, want weir.Result[int]) {
 	s.Helper()
 	same := errors.Is(got.Err, want.Err) && (got.Err == nil) == (want.Err == nil) &&
@@ -181,7 +180,7 @@ func (s *scene) want(got, want weir.Result[int]) {
 	}
 }
 
-// plain is r without what not every answer has.
+// plain returns r without the fields that only some answers have.
 func plain(r weir.Result[int]) weir.Result[int] {
 	return weir.Result[int]{
 		Value: r.Value, Err: r.Err, State: r.State, Source: r.Source, Age: r.Age,
@@ -189,7 +188,7 @@ func plain(r weir.Result[int]) weir.Result[int] {
 	}
 }
 
-// Results as they mostly are.
+// The most common Results.
 func fresh(v int, age time.Duration) weir.Result[int] {
 	return weir.Result[int]{Value: v, State: weir.StateFresh, Source: weir.FromMemory, Age: age}
 }
@@ -222,10 +221,10 @@ var errDry = errors.New("the source is down")
 
 const sec = time.Second
 
-// A gate is a limiter that lets everybody in, or nobody.
+// A gate is a limiter that admits all callers, or none.
 type gate struct {
 	shut atomic.Bool
-	out  atomic.Int64 // permits that have not come back
+	out  atomic.Int64 // permits that have not been released
 }
 
 func (g *gate) Acquire(context.Context) (limit.Permit, error) {
@@ -245,7 +244,7 @@ func springKeys(n int) []string {
 	return keys
 }
 
-// heap returns the bytes of the heap that are in use.
+// heap returns the number of heap bytes in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC()

@@ -24,7 +24,7 @@ var fourInstants = weir.Options{
 }
 
 func TestE1FourInstantsCountFromTheLoadsEnd(t *testing.T) {
-	down := staleOnError // by another name below, where the cause is errDry
+	down := staleOnError // shadowed below for the cause errDry
 	for _, row := range []struct {
 		at    time.Duration
 		err   error // of the second load
@@ -63,8 +63,8 @@ func TestE1FourInstantsCountFromTheLoadsEnd(t *testing.T) {
 	}
 }
 
-// The load that is tried before the fourth instant is waited for, and the bound
-// on the age holds when the value is returned, not when it was requested.
+// Callers wait for the load that is tried before the fourth instant, and the
+// bound on the age holds when the value is returned, not when it was requested.
 func TestE1AgeIsBoundedWhenTheAnswerIsGiven(t *testing.T) {
 	for _, row := range []struct {
 		asked time.Duration
@@ -126,14 +126,14 @@ func TestE1SoftTimeoutServesStaleAndTheLoadGoesOn(t *testing.T) {
 		}
 		s.until(205 * sec)
 		s.wantAt(s.ask("k"), 205*sec, joined(staleOnError(1, 205*sec, context.DeadlineExceeded)))
-		s.until(211 * sec) // nobody has waited for the load since, yet it has ended well
+		s.until(211 * sec) // no caller has waited for the load since, but it has succeeded
 		s.want(s.get("k"), fresh(2, sec))
 		s.wantLoads(2)
 	})
 }
 
 // A load that fails, or succeeds, before the soft timeout is not affected by
-// it; and with no stale value there is none.
+// it; and without a stale value there is no soft timeout.
 func TestE1SoftTimeoutIsNoTimeout(t *testing.T) {
 	o := fourInstants
 	o.SoftTimeout = 3 * sec
@@ -180,7 +180,7 @@ func TestE1HardTimeoutIs30sByDefault(t *testing.T) {
 	})
 }
 
-// The entry passes its instants from the end of the refresh, too.
+// After a refresh the instants count from the end of the refresh.
 func TestE1RefreshStartsTheInstantsAnew(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.prime("k")
@@ -321,7 +321,7 @@ func TestE2RefreshRetryIsASecondByDefault(t *testing.T) {
 	})
 }
 
-// 1,000 hits on one entry that is due start one refresh.
+// 1,000 hits on an entry that is due for a refresh start one.
 func TestE2OneRefreshForAllHits(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.prime("k")

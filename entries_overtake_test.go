@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// The writes that beat a load in flight. Each row's do is done to key "k"
-// while a load of it is running.
+// writes are the writes that overtake a load in flight. Each row's do runs for
+// key "k" while a load of it is running.
 var writes = []struct {
 	name string
 	do   func(s *scene) error
@@ -112,7 +112,7 @@ func TestE6WritesBeatABackgroundRefresh(t *testing.T) {
 						s.until(130 * sec)
 						s.want(s.get("k"), fresh(77, 15*sec))
 						s.wantLoads(2)
-					case strings.HasPrefix(w.name, "Expire"): // which keeps the stale window, and lets go of the refresh
+					case strings.HasPrefix(w.name, "Expire"): // which keeps the stale window, and allows a new refresh
 						s.want(s.get("k"), stale(1, 115*sec))
 						s.wantLoads(3)
 						s.until(121 * sec)
@@ -128,8 +128,8 @@ func TestE6WritesBeatABackgroundRefresh(t *testing.T) {
 	}
 }
 
-// Expire while a background refresh runs, and the new one too fails: the old
-// failure's pause is not treated as the new entry's.
+// Expire while a background refresh runs, and the new refresh fails too: the
+// pause after the old failure does not apply to the new entry.
 func TestE6ExpireLetsTheNextRefreshStart(t *testing.T) {
 	o := fourInstants
 	o.RefreshRetry = time.Hour
@@ -167,8 +167,8 @@ func TestE6InvalidateLeavesNothingStale(t *testing.T) {
 	}
 }
 
-// An Invalidate while callers wait for a load that will fail: what they saw in
-// memory when they came is not served.
+// An Invalidate while callers wait for a load that will fail: the value that
+// was in memory when they came is not served.
 func TestE6InvalidateDuringAFailingLoad(t *testing.T) {
 	for _, soft := range []time.Duration{0, 7 * sec} {
 		o := fourInstants
@@ -240,7 +240,7 @@ func TestE6ExpireRemovesANegativeAnswer(t *testing.T) {
 	})
 }
 
-// Callers after the write start a new load, whatever failure is remembered.
+// Callers after the write start a new load even if a failure is remembered.
 func TestE6WritesForgetFailures(t *testing.T) {
 	for _, w := range writes {
 		if w.sets {
@@ -272,7 +272,7 @@ func TestE6WritesForgetFailures(t *testing.T) {
 	}
 }
 
-// Set without a TTL keeps nothing, but beats the load.
+// Set without a TTL keeps nothing, but overtakes the load.
 func TestE6SetWithoutTTLBeatsTheLoad(t *testing.T) {
 	play(t, weir.Options{}, func(s *scene) {
 		s.set(10*sec, nil)
@@ -285,8 +285,8 @@ func TestE6SetWithoutTTLBeatsTheLoad(t *testing.T) {
 	})
 }
 
-// A write that comes after a load has failed over to a stale value, at the
-// soft timeout, beats that load as well.
+// A write after the soft timeout, when the caller has a stale value, overtakes
+// that load as well.
 func TestE6SetBeatsALoadBeyondTheSoftTimeout(t *testing.T) {
 	o := fourInstants
 	o.SoftTimeout = sec
@@ -312,7 +312,7 @@ func TestE6SetDuringAFailingLoad(t *testing.T) {
 	})
 }
 
-// Keys of one bulk load are overtaken one by one.
+// Keys of one bulk load are overtaken individually.
 func TestE6InvalidateOneKeyOfABulkLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -408,8 +408,8 @@ func TestE6OtherTagsDoNoHarm(t *testing.T) {
 	})
 }
 
-// Of two invalidations during one load the first is not forgotten: who came
-// between them must not have the load's value.
+// Of two invalidations during one load the first still counts: callers that
+// came between them must not get the load's value.
 func TestE6TagsInvalidatedTwiceDuringALoad(t *testing.T) {
 	for _, second := range []string{"a", "b"} {
 		play(t, weir.Options{TTL: 100 * sec}, func(s *scene) {
@@ -436,7 +436,7 @@ func TestE6TagsInvalidatedTwiceDuringALoad(t *testing.T) {
 }
 
 // A write to the key after the tag's invalidation does not make the load's
-// value good for callers that came between the two.
+// value valid for callers that came between the two.
 func TestE6TagsThenAWriteDuringALoad(t *testing.T) {
 	for _, w := range writes {
 		t.Run(w.name, func(t *testing.T) {
@@ -466,7 +466,7 @@ func TestE6TagsThenAWriteDuringALoad(t *testing.T) {
 	}
 }
 
-// A failing load of a key that a tag has removed serves nothing of it.
+// A failing load serves no stale value that a tag has removed.
 func TestE6TagsLeaveNothingStale(t *testing.T) {
 	o := fourInstants
 	o.SoftTimeout = 7 * sec
@@ -505,8 +505,8 @@ func TestE6TagsBeatABackgroundRefresh(t *testing.T) {
 	})
 }
 
-// Tags that nothing has are forgotten, and no invalidation with them: 50,000
-// of them come and go while loads with their tags are in flight.
+// Unused tags are dropped without losing an invalidation: 50,000 of them come
+// and go while loads with their tags are in flight.
 func TestE6TagSweepLosesNoInvalidation(t *testing.T) {
 	play(t, weir.Options{TTL: time.Hour}, func(s *scene) {
 		s.spring.say = func(key string, n int) (weir.Entry[int], error) {
@@ -544,7 +544,7 @@ func TestE6TagSweepKeepsTagsInUse(t *testing.T) {
 		for i, key := range keys {
 			s.g.SetEntry(ctx, key, weir.Entry[int]{Value: i, Tags: []string{"of " + key}})
 		}
-		for i := range 20_000 { // each overwrites another's tag, so that the old ones are unused
+		for i := range 20_000 { // each replaces an entry with another tag, so that the old tags are unused
 			s.g.SetEntry(ctx, "churn", weir.Entry[int]{Value: i, Tags: []string{fmt.Sprint("churn ", i)}})
 		}
 		s.g.InvalidateTags(ctx, "churn 19999")
@@ -564,7 +564,7 @@ func TestE6TagSweepKeepsTagsInUse(t *testing.T) {
 	})
 }
 
-// The tags of a million entries that have gone take no memory.
+// The tags of a million removed entries take no memory.
 func TestE6TagsAreBounded(t *testing.T) {
 	n := 300_000
 	if testing.Short() || raceEnabled {
@@ -586,8 +586,8 @@ func TestE6TagsAreBounded(t *testing.T) {
 	g.Get(ctx, -1)
 }
 
-// Nothing is served after InvalidateAll that was there before, even if loads fail, and
-// entries expire, at the same time.
+// After InvalidateAll no earlier value is served, even if loads fail and entries
+// expire at the same time.
 func TestE6ClearBeatsWhatCopiesEntries(t *testing.T) {
 	const n = 2000
 	ctx := t.Context()

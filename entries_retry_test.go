@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// E2, E4: a hot key that the source does not have is refreshed ahead as others
-// are: nobody waits when its NegativeTTL ends.
+// E2, E4: a hot key that the source does not have is refreshed ahead like
+// others: no caller waits when its NegativeTTL ends.
 func TestE2NegativeAnswersAreRefreshedAhead(t *testing.T) {
 	o := weir.Options{NegativeTTL: 10 * sec, RefreshAhead: 0.2, RefreshJitter: -1}
 	play(t, o, func(s *scene) {
@@ -29,10 +29,10 @@ func TestE2NegativeAnswersAreRefreshedAhead(t *testing.T) {
 		s.wantLoads(1 + 11) // 9 s apart: 8 s and the load
 		s.set(0, nil)
 		s.until(120 * sec)
-		s.get("k")                       // it was not asked for until it had expired
-		s.want(s.get("k"), loaded(13+1)) // no TTL: it is there now
+		s.get("k")                       // it was not requested until it had expired
+		s.want(s.get("k"), loaded(13+1)) // no TTL: the key exists now
 	})
-	play(t, o, func(s *scene) { // a refresh that fails prolongs nothing (E3)
+	play(t, o, func(s *scene) { // a failed refresh extends nothing (E3)
 		s.set(0, weir.ErrNotFound)
 		s.get("k")
 		s.set(0, errDry)
@@ -44,7 +44,7 @@ func TestE2NegativeAnswersAreRefreshedAhead(t *testing.T) {
 		s.until(10 * sec)
 		s.want(s.get("k"), failure(errDry))
 	})
-	play(t, o, func(s *scene) { // what the refresh finds takes its place
+	play(t, o, func(s *scene) { // the refresh replaces it
 		s.set(0, weir.ErrNotFound)
 		s.g.GetMany(s.Context(), []string{"a", "b"})
 		s.says(weir.Entry[int]{TTL: time.Hour, Value: 7}, nil)
@@ -97,12 +97,12 @@ func TestFleetNegativeAnswersAreRefreshedAhead(t *testing.T) {
 	})
 }
 
-// E2: the pause after a failed refresh doubles up to its bound, and starts over
-// after a success; a refusal is no failure.
+// E2: the pause after a failed refresh doubles up to its bound, and is reset by
+// a success; a refusal is not a failure.
 func TestE2RefreshRetryDoublesUpToItsBound(t *testing.T) {
 	for name, row := range map[string]struct {
 		o    weir.Options
-		want []time.Duration // seconds of the tries from the TTL, 100 s, to 200 s
+		want []time.Duration // the attempts from the TTL, 100 s, to 200 s, in seconds
 	}{
 		"by default":    {weir.Options{}, []time.Duration{100, 101, 103, 107, 115, 131, 161, 191}},
 		"with a bound":  {weir.Options{RefreshRetryMax: 4 * sec}, []time.Duration{100, 101, 103, 107, 111, 115, 119, 123, 127, 131, 135, 139, 143, 147, 151, 155, 159, 163, 167, 171, 175, 179, 183, 187, 191, 195, 199}},
@@ -185,8 +185,9 @@ func TestE2RefreshRetryDoublesUpToItsBound(t *testing.T) {
 	})
 }
 
-// E4: what a not-found of another Guard, or of another key, means for the key of
-// the load that got it, Classify may say. Without it the error is handed on.
+// E4: Classify may decide what a not-found of another Guard, or of another key,
+// means for the key of the load that got it. Without Classify the error is
+// passed on.
 func TestE4NotFoundOfAnotherGuard(t *testing.T) {
 	type guard = *weir.Guard[string, int]
 	asked := 0
@@ -273,8 +274,8 @@ func TestE4NotFoundOfAnotherGuard(t *testing.T) {
 	}
 }
 
-// E4: a Guard's own not-found is one to it, through any other Guard; a caller that is
-// no load gets the source's error as it is.
+// E4: a Guard's own not-found stays a not-found when it comes back through another
+// Guard; a caller outside a load gets the source's error unchanged.
 func TestE4NotFoundOfItsOwn(t *testing.T) {
 	play(t, weir.Options{NegativeTTL: time.Hour, Classify: func(error) weir.Class { return weir.ClassPermanent }}, func(s *scene) {
 		s.set(0, weir.ErrNotFound)

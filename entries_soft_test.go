@@ -13,12 +13,12 @@ import (
 	"github.com/weir-go/weir/fleet"
 )
 
-// E1: a caller with a deadline is served stale before it, though the source hangs
-// and whether there is a soft timeout or not.
+// E1: a caller with a deadline gets the stale value before it if the source
+// hangs, with or without a soft timeout.
 func TestE1CallerWithADeadlineIsServedStaleBeforeIt(t *testing.T) {
 	for _, row := range []struct {
 		soft, has, after time.Duration
-		own              bool // the soft timeout of the Options
+		own              bool // the Options' soft timeout ends the wait
 	}{
 		{0, 2 * sec, 1900 * ms, false},
 		{0, 100 * ms, 95 * ms, false},
@@ -53,8 +53,8 @@ func TestE1CallerWithADeadlineIsServedStaleBeforeIt(t *testing.T) {
 	}
 }
 
-// E1, F2: a caller that has no stale value, or was canceled, or has no deadline, waits or
-// leaves as ever.
+// E1, F2: a caller without a stale value or a deadline waits, and one that is canceled
+// leaves, as before.
 func TestE1DeadlineWithoutAStaleValue(t *testing.T) {
 	o := weir.Options{TTL: 10 * sec, StaleIfError: time.Minute, LoadTimeout: time.Hour}
 	play(t, o, func(s *scene) {
@@ -83,7 +83,7 @@ func TestE1DeadlineWithoutAStaleValue(t *testing.T) {
 	})
 }
 
-// E1: Refresh wants no stale value, and an invalidated one is not served.
+// E1: Refresh gets no stale value, and an invalidated one is not served.
 func TestE1DeadlineOfRefreshAndAfterInvalidate(t *testing.T) {
 	play(t, weir.Options{TTL: 10 * sec, StaleIfError: time.Hour}, func(s *scene) {
 		s.prime("k")
@@ -102,7 +102,7 @@ func TestE1DeadlineOfRefreshAndAfterInvalidate(t *testing.T) {
 	})
 }
 
-// E1, B3: a GetMany is answered at once for all keys that have something.
+// E1, B3: a GetMany is answered at once for all keys with a stale value.
 func TestE1DeadlineOfGetMany(t *testing.T) {
 	for _, bulk := range []bool{false, true} {
 		edit := func(src *weir.Source[string, int]) {
@@ -131,7 +131,7 @@ func TestE1DeadlineOfGetMany(t *testing.T) {
 				r, took := ask(keys...)
 				want := 1900 * ms
 				if len(keys) == 3 {
-					want = 2 * sec // for the one that has nothing
+					want = 2 * sec // for the key without a value
 				}
 				if took != want || r["a"].State != weir.StateStaleOnError || r["b"].State != weir.StateStaleOnError || len(keys) == 3 && r["none"].Err == nil {
 					s.Errorf("bulk %v, GetMany(%v) = %+v after %v; want stale values after %v", bulk, keys, r, took, want)
@@ -141,7 +141,7 @@ func TestE1DeadlineOfGetMany(t *testing.T) {
 	}
 }
 
-// A slowTier takes its time to settle.
+// A slowTier is slow to settle.
 type slowTier struct {
 	fleet.Tier
 	takes atomic.Int64 // nanoseconds
@@ -153,7 +153,7 @@ func (s *slowTier) Settle(ctx context.Context, k fleet.Key, fence uint64, o flee
 }
 
 // E1, T4: the same with a fleet: while another instance holds the lease, and while
-// the result of a load is on its way into the Tier.
+// the result of a load is being written to the Tier.
 func TestE1DeadlineInAFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, nil)
@@ -184,7 +184,8 @@ func TestE1DeadlineInAFleet(t *testing.T) {
 	})
 }
 
-// E6: a Set that keeps nothing says so, and has beaten the load that runs.
+// E6: a Set that stores nothing returns ErrNotStored and overtakes the running
+// load.
 func TestE6SetThatStoresNothingSaysSo(t *testing.T) {
 	forever := weir.Options{TTL: time.Hour, MaxWeight: 10}
 	for name, row := range map[string]struct {
@@ -218,7 +219,7 @@ func TestE6SetThatStoresNothingSaysSo(t *testing.T) {
 			})
 		})
 	}
-	inFleet(t, func(s *site) { // what is too heavy for memory is in the Tier
+	inFleet(t, func(s *site) { // a value too heavy for memory is in the Tier
 		gs := s.instances(2, func(o *weir.Options) { o.MaxWeight = 10 })
 		if err := gs[0].SetEntry(s.Context(), "k", weir.Entry[row]{Value: row{"k", 7}, Weight: 11}); err != nil {
 			s.Errorf("SetEntry = %v; want nil", err)

@@ -15,10 +15,10 @@ type instant = int64
 const (
 	longAgo  instant = math.MinInt64
 	farAhead instant = math.MaxInt64 // as refreshFrom: a refresh is in flight
-	horizon  instant = farAhead / 2  // where freshness ends at the latest, in 146 years, so that the stale windows keep their lengths
+	horizon  instant = farAhead / 2  // the latest end of freshness, in 146 years, so that the stale windows keep their lengths
 )
 
-// later returns t+d, or farAhead where that does not fit. d is not negative.
+// later returns t+d, or farAhead if that overflows. d is not negative.
 func later(t instant, d time.Duration) instant {
 	if s := t + int64(d); s >= t {
 		return s
@@ -26,13 +26,13 @@ func later(t instant, d time.Duration) instant {
 	return farAhead
 }
 
-// An entry is what memory holds for a key. It is not changed once it is
-// stored, but for refreshFrom, failures and extra.due. What a hit reads stands first, and the whole is
-// 64 bytes with a value of one word, so that a hit touches one cache line.
+// An entry is what memory holds for a key. Once stored it does not change, except for refreshFrom,
+// failures and extra.due. The fields that a hit reads come first, and with a one-word value an
+// entry has 64 bytes, so that a hit touches one cache line.
 type entry[V any] struct {
-	// refreshFrom is the instant from which a Get asks for a refresh, or with
-	// RefreshBeta draws whether it does. Every Get reads it, so it is atomic;
-	// it moves to farAhead by compare-and-swap, which elects the one Get that
+	// refreshFrom is the instant from which a Get tries to start a refresh, or
+	// with RefreshBeta draws for one. Every Get reads it, so it is atomic; it
+	// moves to farAhead by compare-and-swap, which elects the one Get that
 	// starts the refresh.
 	refreshFrom atomic.Int64
 	freshUntil  instant
@@ -43,7 +43,7 @@ type entry[V any] struct {
 	staleUntil instant // end of stale-while-revalidate, at least freshUntil
 	errorUntil instant // end of stale-if-error, at least staleUntil
 	weight     uint32
-	took       loadTime // of the load that made it, or of one before; zero without RefreshBeta
+	took       loadTime // of the load that made it, or of an earlier one; zero without RefreshBeta
 	kind       kind
 	failures   uint8 // guarded by the table's lock: loads in a row that have failed since it was stored
 }
@@ -56,25 +56,25 @@ const (
 	kindFailure       // nothing but extra.memo
 )
 
-// extra holds what few entries have.
+// extra holds fields that few entries need.
 type extra struct {
 	tags    []*tag
 	seq     uint64 // with tags: the count of invalidations when the load began
 	version string
-	fence   uint64        // of the fleet's lease or write that it was made under; 0 without
+	fence   uint64        // of the fleet's lease or write that made it; 0: none
 	err     error         // of a negative entry
-	due     *atomic.Int64 // of a negative entry: what refreshFrom is of others; nil: it is not refreshed
+	due     *atomic.Int64 // of a negative entry: its refreshFrom; nil: it is not refreshed
 	memo    memo
 }
 
-// A memo is an error that is given to callers in place of a load.
+// A memo is an error that callers get instead of a load.
 type memo struct {
 	err   error
 	until instant
-	row   int // failures in a row
+	row   int // consecutive failures
 }
 
-// quick reports whether a Get may return the value without a second look: it
+// quick reports whether a Get may return the value without further checks: it
 // is fresh and needs no refresh. Negative entries and failures never are.
 func (e *entry[V]) quick(now instant) bool {
 	return now < e.refreshFrom.Load() && now < e.freshUntil && !e.outdated()
@@ -114,7 +114,7 @@ func (e *entry[V]) failing(now instant) *memo {
 	return &e.extra.memo
 }
 
-// previous returns what a load learns about e.
+// previous returns e as a load's Previous.
 func (e *entry[V]) previous(now instant) Previous[V] {
 	if e == nil || e.kind != kindValue {
 		return Previous[V]{}
@@ -127,7 +127,7 @@ func (e *entry[V]) previous(now instant) Previous[V] {
 }
 
 // newEntry makes the entry of a value loaded or set at now, by a load that took
-// so long.
+// took.
 func newEntry[V any](o *Options, in Entry[V], now instant, took loadTime) *entry[V] {
 	e := &entry[V]{value: in.Value, loadedAt: now, weight: max(in.Weight, 1), took: took}
 	ttl := choose(in.TTL, o.TTL)
@@ -141,8 +141,8 @@ func newEntry[V any](o *Options, in Entry[V], now instant, took loadTime) *entry
 	return e
 }
 
-// refreshFrom returns the instant from which hits on e, whose others are set,
-// see to a refresh.
+// refreshFrom returns the instant from which hits on e start a refresh. The
+// other instants of e must be set.
 func refreshFrom[V any](o *Options, e *entry[V]) instant {
 	switch {
 	case o.RefreshBeta > 0:
@@ -154,8 +154,8 @@ func refreshFrom[V any](o *Options, e *entry[V]) instant {
 	return e.freshUntil
 }
 
-// renewed returns in, which says that e's value still holds, with that value
-// and with what else in leaves to e.
+// renewed returns in, which reports e's value as unmodified, with that value
+// and with the other fields that in takes from e.
 func (e *entry[V]) renewed(in Entry[V]) Entry[V] {
 	in.Value = e.value
 	if in.Weight == 0 {
@@ -172,7 +172,7 @@ func (e *entry[V]) renewed(in Entry[V]) Entry[V] {
 	return in
 }
 
-// newNegative makes the entry of a not-found answer, of a load that took so long.
+// newNegative makes the entry of a not-found answer from a load that took took.
 func newNegative[V any](o *Options, ttl time.Duration, err error, now instant, took loadTime) *entry[V] {
 	e := &entry[V]{loadedAt: now, weight: 1, took: took, kind: kindNegative, extra: &extra{err: err}}
 	e.freshUntil = min(later(now, ttl), horizon)
@@ -181,8 +181,9 @@ func newNegative[V any](o *Options, ttl time.Duration, err error, now instant, t
 	return e
 }
 
-// refreshNegative says when hits on e, which is negative and whose instants are
-// set, see to a refresh. Its refreshFrom is long ago, so that no hit is quick.
+// refreshNegative sets the instant from which hits on e start a refresh. e is
+// negative and its other instants are set. Its refreshFrom is long ago, so that
+// no hit is quick.
 func (e *entry[V]) refreshNegative(o *Options) {
 	e.refreshFrom.Store(longAgo)
 	if o.RefreshAhead > 0 || o.RefreshBeta > 0 {
@@ -191,7 +192,7 @@ func (e *entry[V]) refreshNegative(o *Options) {
 	}
 }
 
-// due is the instant from which hits on e see to a refresh; nil if they never do.
+// due is the instant from which hits on e start a refresh; nil if they never do.
 func (e *entry[V]) due() *atomic.Int64 {
 	if e.kind == kindNegative {
 		return e.extra.due
@@ -199,8 +200,8 @@ func (e *entry[V]) due() *atomic.Int64 {
 	return &e.refreshFrom
 }
 
-// failedLocked counts a failed load of e, which may be nil, and returns how many
-// there were in a row. The table's lock must be held.
+// failedLocked counts a failed load of e, which may be nil, and returns the
+// number of consecutive failures. The table's lock must be held.
 func (e *entry[V]) failedLocked() int {
 	if e == nil {
 		return 1
@@ -211,7 +212,7 @@ func (e *entry[V]) failedLocked() int {
 	return int(e.failures)
 }
 
-// withMemo returns a copy of e, which may be nil, with m.
+// withMemo returns a copy of e with m. e may be nil.
 func (e *entry[V]) withMemo(m memo) *entry[V] {
 	var c *entry[V]
 	if e != nil && e.kind == kindValue {
@@ -225,8 +226,8 @@ func (e *entry[V]) withMemo(m memo) *entry[V] {
 }
 
 // expired returns a copy of e whose freshness ends at now. Its stale windows
-// keep their lengths, counted from now, but end no later than before. A failure
-// is no longer remembered: the next Get is to load.
+// keep their lengths, counted from now, but end no later than before. It drops
+// a remembered failure, so that the next Get loads.
 func (e *entry[V]) expired(now instant) *entry[V] {
 	c := e.clone()
 	c.extra.memo, c.failures = memo{}, 0
@@ -237,7 +238,7 @@ func (e *entry[V]) expired(now instant) *entry[V] {
 	return c
 }
 
-// clone returns a copy of e with an extra of its own.
+// clone returns a copy of e with its own extra.
 func (e *entry[V]) clone() *entry[V] {
 	c := &entry[V]{
 		value: e.value, loadedAt: e.loadedAt,
@@ -251,8 +252,8 @@ func (e *entry[V]) clone() *entry[V] {
 	return c
 }
 
-// choose is an entry's own duration, or the Guard's if that is zero; a
-// negative one is none.
+// choose returns an entry's own duration, or the Guard's if that is zero. A
+// negative one means none and gives zero.
 func choose(own, guard time.Duration) time.Duration {
 	if own == 0 {
 		return guard

@@ -29,8 +29,8 @@ func TestE2LoadTimeIsKeptWithin04Percent(t *testing.T) {
 	}
 }
 
-// E2: the instant from which hits draw is where a draw has a probability of
-// e^-28, and stays within the entry's life whatever beta is.
+// E2: hits draw from the instant at which a draw succeeds with probability
+// e^-28, which is within the entry's lifetime for any beta.
 func TestE2DrawsBeginWhereTheyMatter(t *testing.T) {
 	const sec, ttl = int64(1e9), int64(60e9)
 	unit := newLoadTime(sec).nanoseconds() / 1e9 // the unit that one second is kept in

@@ -12,8 +12,8 @@ import (
 
 // Errors of a Guard. Those of the load itself reach the callers unchanged.
 var (
-	// ErrNotFound is what a load returns for a key that the source does not
-	// have, and what Get then returns, from the source or from memory (see
+	// A load returns ErrNotFound for a key that the source does not have. Get
+	// then returns it, from the source or from memory (see
 	// Options.NegativeTTL). Options.Classify maps other errors to it; they
 	// match ErrNotFound and themselves.
 	ErrNotFound = errors.New("weir: not found")
@@ -31,14 +31,14 @@ var (
 	ErrNotModified = errors.New("weir: not modified, but there is no previous value")
 
 	// ErrNotStored is returned by Set, SetMany, SetEntry and SetNotFound when
-	// nothing was stored: the value has no TTL and no stale window, or the
-	// not-found no NegativeTTL, it is heavier than Options.MaxWeight, or its Entry
-	// says NoStore. What memory had for the key is gone, and a load
-	// that was running has been overtaken, as with any Set.
+	// nothing was stored: a value without a TTL and a stale window, a not-found
+	// without NegativeTTL, an entry heavier than Options.MaxWeight, or one with
+	// NoStore. The entry that memory had for the key is gone and a running load is
+	// overtaken, as with any Set.
 	ErrNotStored = errors.New("weir: not stored")
 
 	// ErrNotCached is returned to a call whose Policy is OnlyCached, if memory has
-	// nothing that may be served.
+	// no value that may be served.
 	ErrNotCached = errors.New("weir: not cached")
 
 	// ErrTag is returned by InvalidateTags of a Guard in a fleet for an empty tag.
@@ -48,8 +48,8 @@ var (
 	// the fleet's lease was lost and Fleet.CancelLost is set.
 	ErrLeaseLost = errors.New("weir: the fleet's lease was lost")
 
-	// ErrAbandoned is the cause with which a load is canceled when its last
-	// caller has left. No caller receives it.
+	// ErrAbandoned is the cause of a load's cancellation when its last caller
+	// has left. No caller receives it.
 	ErrAbandoned = flight.ErrAbandoned
 
 	// ErrGoexit is returned when the load called runtime.Goexit.
@@ -73,7 +73,7 @@ type PanicError = flight.PanicError
 type TimeoutError struct {
 	After  time.Duration
 	Soft   bool // the soft timeout: the load goes on
-	Caller bool // with Soft: that of the one caller, whose deadline was near
+	Caller bool // with Soft: this caller's own, because its deadline was near
 }
 
 func (e *TimeoutError) Error() string {
@@ -89,14 +89,14 @@ func (e *TimeoutError) Error() string {
 // Is matches context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Timeout reports true, as net.Error has it.
+// Timeout returns true, as in net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
 // A CloseError is returned by Close when its context ended before all loads
 // had returned.
 type CloseError struct {
 	Running   int   // loads that ignore their cancellation
-	Reporting int   // loads that have ended, and whose Observer has not returned
+	Reporting int   // loads that have ended but are still being reported to the Observer
 	Cause     error // why the waiting ended
 }
 
@@ -123,8 +123,8 @@ func asNotFound(err error) error {
 	return notFound{err}
 }
 
-// fault turns what a deferred function recovered from a load that did not
-// return into an error. It must be called while the stack still stands.
+// fault makes an error of the value that a deferred function recovered from a
+// load that did not return. Call it before the stack unwinds.
 func fault(recovered any) error {
 	if recovered == nil {
 		return ErrGoexit
@@ -132,7 +132,7 @@ func fault(recovered any) error {
 	return &PanicError{Value: recovered, Stack: debug.Stack()}
 }
 
-// joined is errors.Join that leaves a single error as it is.
+// joined is errors.Join, except that it returns a single error unchanged.
 func joined(a, b error) error {
 	if a == nil {
 		return b

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A limit that finds out how many calls at once the database takes, for two
-// Guards before it, and a report that gives way when there is too much.
+// A limit that adapts to the number of concurrent calls that the database can
+// take, shared by two Guards, and a report with a lower priority.
 func Example_adaptiveLimit() {
 	db, err := limit.NewAdaptive(limit.AdaptiveOptions{Name: "db"})
 	if err != nil {

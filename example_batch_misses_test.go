@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Three goroutines that each miss one key make one query.
+// Three goroutines that each miss one key cause one query.
 func ExampleBatching() {
 	ctx := context.Background()
 	names := map[int]string{1: "Ada", 2: "Grace", 3: "Edsger"}

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// All callers share one value. Clone gives each call a copy of its own, for
-// callers that change what they get.
+// All callers share one value. Clone gives each call its own copy, for callers
+// that change the value.
 func Example_clone() {
 	ctx := context.Background()
 	load := func(ctx context.Context, project string) ([]string, error) {

@@ -16,7 +16,7 @@ func Example_coalescing() {
 	allHere := make(chan struct{})
 	render := func(ctx context.Context, name string) (string, error) {
 		fmt.Println("render", name)
-		<-allHere // it takes so long that a hundred callers come meanwhile
+		<-allHere // slow enough that a hundred callers arrive meanwhile
 		return "42 orders", nil
 	}
 	reports := weir.Must(weir.New(render, weir.Options{}))

@@ -11,13 +11,13 @@ import (
 )
 
 // The source gets one load at a time. A call that would start another is
-// refused, and told when to come back.
+// refused with a Retry-After.
 func Example_limits() {
 	ctx := context.Background()
 	db, err := limit.NewConcurrency(limit.ConcurrencyOptions{
 		Name:  "db",
 		Limit: 1,
-		Queue: -1, // nobody waits; 0 is a queue of 1,024
+		Queue: -1, // no queue; 0 is a queue of 1,024
 	})
 	if err != nil {
 		panic(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A LoadEntry says how long its value lives, and asks the source whether the
-// one that is there still holds.
+// A LoadEntry sets the TTL of its value, and asks the source whether the
+// previous value has changed.
 func Example_loaderDecides() {
 	ctx := context.Background()
 	// It stands for an HTTP request with If-None-Match.

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// LoadEntries gives each of many values its own tags, TTL and version,
-// whichever method loads the key.
+// LoadEntries gives each value its own tags, TTL and version, whichever method
+// loads the key.
 func ExampleSource_loadEntries() {
 	ctx := context.Background()
 	type price struct{ cents, revision int }
@@ -22,7 +22,7 @@ func ExampleSource_loadEntries() {
 			p, ok := prices[item]
 			version := fmt.Sprint(p.revision)
 			switch {
-			case !ok: // an item that is left out is not found
+			case !ok: // a missing item is not found
 			case prev[i].Version == version:
 				found[item] = weir.Entry[int]{NotModified: true}
 			default:

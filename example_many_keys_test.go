@@ -18,7 +18,7 @@ func ExampleGuard_GetMany() {
 		found := make(map[int]string)
 		for _, id := range ids {
 			if name, ok := names[id]; ok {
-				found[id] = name // who is left out is not found
+				found[id] = name // a missing id is not found
 			}
 		}
 		return found, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// GetManySeq is GetMany in the order of the keys. What is missing is one query,
-// which starts with the iteration.
+// GetManySeq is GetMany in the order of the keys. The missing keys are one
+// query, which starts with the iteration.
 func ExampleGuard_GetManySeq() {
 	ctx := context.Background()
 	query := func(ctx context.Context, ids []int) (map[int]string, error) {

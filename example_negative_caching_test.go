@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// "There is no such row" is an answer, and kept like one.
+// The answer "no such row" is cached like a value.
 func Example_negativeCaching() {
 	ctx := context.Background()
 	query := func(ctx context.Context, id int) (string, error) {

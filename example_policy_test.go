@@ -10,7 +10,7 @@ import (
 )
 
 // One Guard for a page that may show an old price, a checkout that may not, and a
-// list that shows prices if they are there.
+// list that shows only cached prices.
 func ExampleGuard_GetWith() {
 	ctx := context.Background()
 	query := func(ctx context.Context, id int) (float64, error) { return 9.90, nil }

@@ -19,9 +19,9 @@ func Example_refreshAhead() {
 		return fmt.Sprintf("v%d", version.Add(1)), nil
 	}
 	pages := weir.Must(weir.New(load, weir.Options{
-		TTL:                  10 * time.Millisecond, // short, not to keep you waiting
+		TTL:                  10 * time.Millisecond, // short for the example
 		RefreshAhead:         0.2,                   // in the last fifth of it
-		StaleWhileRevalidate: time.Hour,             // for a reader who comes later than that
+		StaleWhileRevalidate: time.Hour,             // for a reader that comes later than the TTL
 	}))
 	defer pages.Close(ctx)
 

@@ -9,9 +9,9 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// With RefreshBeta each hit draws whether it starts a refresh, and is the more
-// likely to, the less time there is left in comparison with what the load took.
-// Here the load is slow against the TTL, so that the refresh comes at once.
+// With RefreshBeta each hit draws whether it starts a refresh. The shorter the
+// rest of the TTL is compared with the load time, the more likely it does. Here
+// the load is slow for its TTL, so the refresh starts at once.
 func ExampleOptions_refreshBeta() {
 	ctx := context.Background()
 	version := 0
@@ -22,7 +22,7 @@ func ExampleOptions_refreshBeta() {
 	}
 	pages := weir.Must(weir.New(load, weir.Options{
 		TTL:         time.Hour,
-		RefreshBeta: 1e12, // not to keep you waiting; 1 is usual
+		RefreshBeta: 1e12, // so that the example need not wait; 1 is usual
 	}))
 	defer pages.Close(ctx)
 

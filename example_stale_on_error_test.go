@@ -31,12 +31,12 @@ func Example_staleOnError() {
 	fmt.Println(r.Value, r.Err, r.State)
 
 	down = true
-	rates.Expire(ctx, "EUR") // what a minute does, too
+	rates.Expire(ctx, "EUR") // as if the minute had passed
 	r = rates.GetResult(ctx, "EUR")
 	fmt.Println(r.Value, r.Err, r.State)
 	fmt.Println("because:", r.Cause)
 
-	rates.Invalidate(ctx, "EUR") // the value was wrong: not even now
+	rates.Invalidate(ctx, "EUR") // the value was wrong: never serve it again
 	r = rates.GetResult(ctx, "EUR")
 	fmt.Println(r.Value, r.Err, r.State)
 	// Output:

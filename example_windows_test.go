@@ -9,8 +9,8 @@ import (
 )
 
 // The four instants of an entry: refreshed ahead of 5 minutes, fresh until
-// then, replaced in the background for one more, good enough for an hour if
-// the source fails.
+// then, replaced in the background for one more, served for an hour if the
+// source fails.
 func ExampleOptions() {
 	o := weir.Options{
 		TTL:                  5 * time.Minute,

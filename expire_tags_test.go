@@ -43,8 +43,9 @@ var expiries = map[string]func(context.Context, *weir.Guard[int, row]) error{
 	"all": func(ctx context.Context, g *weir.Guard[int, row]) error { return g.ExpireAll(ctx) },
 }
 
-// E6: what has expired by tag is loaded again, and stands in for a load that
-// fails, for as long as its window counts from the expiry. Other tags stay fresh.
+// E6: an entry expired by tag is loaded again, and is served if the load fails,
+// until its window, counted from the expiry, ends. Entries with other tags stay
+// fresh.
 func TestE6ExpireTagsKeepsTheWindows(t *testing.T) {
 	for name, expire := range expiries {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestE6ExpireTagsKeepsTheWindows(t *testing.T) {
 	}
 }
 
-// E6: a load that runs is overtaken by the expiry of a tag that it brings.
+// E6: a running load is overtaken by the expiry of a tag that its entry has.
 func TestE6ExpireTagsBeatsLoadsThatRun(t *testing.T) {
 	for name, expire := range expiries {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +103,9 @@ func TestE6ExpireTagsBeatsLoadsThatRun(t *testing.T) {
 	}
 }
 
-// T8: an expiry by tag holds for all instances: those that have the value, those
-// that get it from the Tier, and loads that run elsewhere. Its windows survive.
+// T8: an expiry by tag reaches all instances: those that have the value, those
+// that get it from the Tier, and loads that run elsewhere. The stale windows
+// stay.
 func TestT8ExpireTagsReachesAll(t *testing.T) {
 	for name, expire := range expiries {
 		t.Run(name, func(t *testing.T) {

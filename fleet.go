@@ -12,32 +12,32 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// A Fleet lets a Guard share what it knows with those of other instances that
-// have the same Tier and Namespace: one load of a key for all of them, its value
-// or failure, and what is set or invalidated. See package fleet for how. All of
-// them must have the same source, and the same meaning of keys and values. The
-// zero Fleet is off.
+// A Fleet connects a Guard with the Guards of other instances that have the same
+// Tier and Namespace. One load of a key serves all of them; they share its value
+// or failure, and every Set and invalidation. Package fleet describes how. All
+// of them must have the same source, and keys and values must mean the same to
+// all. The zero Fleet is off.
 //
-// What Set, Invalidate and the like do is done for all when they return nil. What
-// the memories and the running loads of other instances have is dropped by a
-// push, a millisecond or so later. If that is lost without a trace, memory is
-// served for at most MemoryCap; where an instance is cut off from the Tier, until
-// the windows of the entry end. Without its Tier each instance
-// goes on alone.
+// A Set, Invalidate or the like that returns nil holds for all instances. A push
+// removes the old value from the memories and the running loads of the others,
+// about a millisecond later. If the push is lost unnoticed, their memory is
+// served for at most MemoryCap; an instance that is cut off from the Tier serves
+// it until the entry's windows end. Without the Tier each instance continues
+// alone.
 //
 // A Guard with a Fleet watches the Tier until Close.
 type Fleet struct {
 	// Config says what is shared, and for how long. Its Namespace may be empty if
-	// Options.Name is given. Options.FailureMemo is independent of its Cooling: that
-	// is for this instance only.
+	// Options.Name is given. Options.FailureMemo is independent of its Cooling, and
+	// applies to this instance only.
 	fleet.Config
 
 	// Codec turns values into bytes. Nil: fleet.JSON.
 	Codec fleet.Codec
 
 	// CancelLost cancels a load whose lease was lost (this instance was paused,
-	// or the key written) with ErrLeaseLost. Otherwise it goes on for the
-	// callers that wait here, and its result is not kept.
+	// or the key was written) with ErrLeaseLost. Otherwise the load continues
+	// for the callers that wait here, and its result is not kept.
 	CancelLost bool
 }
 
@@ -53,7 +53,7 @@ func (f Fleet) withDefaults(name string) Fleet {
 	return f
 }
 
-// fleet checks what belongs to the Fleet.
+// fleet checks the options of the Fleet.
 func (c *checks) fleet(o Options) {
 	f := o.Fleet
 	c.Adopt("Options.Fleet.", "Config.", f.Config.Validate())
@@ -66,14 +66,14 @@ func (c *checks) fleet(o Options) {
 	c.Check(o.LoadTimeout >= 0, "Options.LoadTimeout", o.LoadTimeout, "0 (the default) or more with a Fleet, as a load that hangs would keep its lease")
 }
 
-// A fleetClient is the Guard's part in its fleet.
+// A fleetClient is the Guard's side of its fleet.
 type fleetClient[K comparable, V any] struct {
 	*fleetclient.Client
 	o     Fleet
 	names naming[K]
 
-	index map[string]K // guarded by the table's lock; of keys that may be in memory or loaded, where names has no way back
-	sweep int          // guarded by the table's lock: size of index at which it is swept
+	index map[string]K // guarded by the table's lock; keys that may be in memory or loading, if names cannot turn a name back into its key
+	sweep int          // guarded by the table's lock: the size of index that triggers a sweep
 }
 
 // joinFleet creates the Guard's fleetClient, if its Options have a Fleet.
@@ -92,14 +92,14 @@ func (g *Guard[K, V]) joinFleet() error {
 	return err
 }
 
-// A naming turns keys into names for the Tier, and back where it can.
+// A naming turns keys into names for the Tier, and names into keys if it can.
 type naming[K comparable] struct {
 	name func(K) string
-	key  func(string) (K, bool) // nil: there is no way back
+	key  func(string) (K, bool) // nil: not possible
 }
 
-// namingOf returns the user's naming, or one for keys that are strings or
-// integers. Of others it has no name.
+// namingOf returns the user's naming, or one for strings and integers. For
+// other keys the naming has a nil name.
 func namingOf[K comparable](user func(K) string) naming[K] {
 	if user != nil {
 		return naming[K]{name: user}
@@ -157,8 +157,8 @@ func (g *Guard[K, V]) subscribeName(key K, name string) *fleetclient.Subscriptio
 	return t.Subscribe(name)
 }
 
-// sweepIndexLocked forgets the names of keys that are neither in memory nor
-// loaded, if there are many. The table's lock must be held.
+// sweepIndexLocked drops the names of keys that are neither in memory nor
+// loading, if the index is large. The table's lock must be held.
 func (g *Guard[K, V]) sweepIndexLocked() {
 	t := g.fleet
 	if len(t.index) < t.sweep {
@@ -189,8 +189,8 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 	if !ok {
 		return
 	}
-	// A load that began before is overtaken. One that only waits is not, but for
-	// all we know it has been answered already.
+	// A load that began before is overtaken. One that only waits is not, unless
+	// the key was removed: it may have its answer already.
 	if f := g.flights.FindLocked(key); f != nil && f.Load().Fence < fence && (removed || f.Load().Fence > 0) {
 		g.flights.DetachLocked(key)
 	}
@@ -198,7 +198,7 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 	switch {
 	case !ok:
 	case held.Value.fence() >= fence:
-		g.reelectLocked(key, g.clock()) // its refresh may be what was detached
+		g.reelectLocked(key, g.clock()) // the detached load may have been its refresh
 	case removed || held.Value.kind != kindValue || g.clearing > 0:
 		g.store.Invalidate(key)
 	default:
@@ -209,7 +209,7 @@ func (g *Guard[K, V]) changedElsewhere(name string, fence uint64, removed bool) 
 // taggedElsewhere handles invalidations by tag by other instances.
 func (g *Guard[K, V]) taggedElsewhere(tag string) {
 	if tag == "" {
-		_ = g.invalidateAll() // closed: then nothing is loaded any more
+		_ = g.invalidateAll() // fails only if closed, and then nothing loads any more
 		return
 	}
 	_ = g.invalidateTags(tag) // as above
@@ -224,8 +224,8 @@ func (g *Guard[K, V]) expiredElsewhere(tag string) {
 	_ = g.expireTags(tag) // as above
 }
 
-// demoteAll makes all that memory holds count as stale, since pushes may have
-// been missed: it is served only in place of an error.
+// demoteAll makes all entries in memory stale, because pushes may have been
+// missed: they are served only instead of an error.
 func (g *Guard[K, V]) demoteAll() {
 	g.eachEntry(func(*entry[V]) bool { return true }, func(e *entry[V], now instant) *entry[V] { return e.demoted(now) })
 }
@@ -240,7 +240,7 @@ func (g *Guard[K, V]) pendingInFleet(p fleetclient.Pending) {
 	g.report(context.Background(), Event{Kind: kind, Err: p.Err})
 }
 
-// fence is that of the lease or write that e was made under, 0 without.
+// fence is the fence of the lease or write that made e, 0 if there was none.
 func (e *entry[V]) fence() uint64 {
 	if e.extra == nil {
 		return 0
@@ -248,7 +248,7 @@ func (e *entry[V]) fence() uint64 {
 	return e.extra.fence
 }
 
-// demoted returns a copy of e that is served only in place of an error.
+// demoted returns a copy of e that is served only instead of an error.
 func (e *entry[V]) demoted(now instant) *entry[V] {
 	c := e.clone()
 	c.extra.memo = memo{}
@@ -258,8 +258,8 @@ func (e *entry[V]) demoted(now instant) *entry[V] {
 	return c
 }
 
-// capped ends what memory may serve of e at until, but in place of an error. e
-// must not be stored yet.
+// capped limits how long memory may serve e to until, except instead of an
+// error. e must not be stored yet.
 func (e *entry[V]) capped(until instant) {
 	e.freshUntil = min(e.freshUntil, until)
 	e.staleUntil = max(e.freshUntil, min(e.staleUntil, until))
@@ -268,7 +268,7 @@ func (e *entry[V]) capped(until instant) {
 	}
 }
 
-// share is what e, made now, is to others.
+// share returns e, made at now, in the form in which others get it.
 func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now instant) (*fleet.Entry, error) {
 	v := fleet.Value{
 		TTL:    max(0, time.Duration(e.freshUntil-e.loadedAt)),
@@ -287,13 +287,14 @@ func (t *fleetClient[K, V]) share(e *entry[V], tags []string, tagSeq uint64, now
 		return nil, err
 	}
 	data, err := v.AppendBinary(nil)
-	// Callers that wait for this load have until then to take it, fresh or not.
+	// The Tier keeps it this long for callers elsewhere that wait for this
+	// load, fresh or not.
 	keep := max(time.Duration(e.errorUntil-now), t.o.Lease)
 	return &fleet.Entry{Data: data, Fresh: time.Duration(e.freshUntil - now), Keep: keep}, err
 }
 
-// received makes an entry of an answer to a question of the instant asked.
-// It returns nil if there is none that can be decoded.
+// received makes an entry of the Tier's answer to a request that was sent at
+// asked. It returns nil if there is no value or it cannot be decoded.
 func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 	v := a.Value
 	if v == nil {
@@ -306,7 +307,7 @@ func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 		g.count.undecoded.Add(1)
 		return nil
 	}
-	for _, name := range v.Tags { // for who renews it; memory has tags of its own
+	for _, name := range v.Tags { // for a load that renews it; memory has its own tags
 		e.extra.tags = append(e.extra.tags, &tag{name: name})
 	}
 	e.freshUntil = min(asked+int64(a.Entry.Fresh), horizon)
@@ -321,8 +322,8 @@ func (g *Guard[K, V]) received(a fleetclient.Answer, asked instant) *entry[V] {
 	return e
 }
 
-// remoteNotFound is the error of a key that the source does not have, as another
-// instance has found.
+// remoteNotFound is the error for a key that another instance did not find in
+// the source.
 func remoteNotFound(text []byte) error {
 	if string(text) == ErrNotFound.Error() {
 		return ErrNotFound
@@ -330,7 +331,7 @@ func remoteNotFound(text []byte) error {
 	return notFound{&fleet.RemoteError{Failure: fleet.Failure{Kind: ClassNotFound.String(), Text: string(text)}}}
 }
 
-// failure is what the fleet learns about a load that failed.
+// failure returns the outcome that the fleet gets for a failed load.
 func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
 	if class == ClassCanceled {
 		return fleet.Outcome{}
@@ -343,13 +344,13 @@ func (t *fleetClient[K, V]) failure(err error, class Class) fleet.Outcome {
 	return t.o.Failed(fleet.Failure{Kind: class.String(), Text: text[:min(len(text), fleet.MaxFailureText)]})
 }
 
-// unshared tells others to load for themselves.
+// unshared returns the outcome that makes other instances load for themselves.
 func (t *fleetClient[K, V]) unshared() fleet.Outcome {
 	return fleet.Outcome{Failure: fleet.Failure{Kind: fleet.Uncacheable}, Cool: t.o.Lease, MaxCool: t.o.Lease, Remove: true}
 }
 
-// writeInFleet changes keys for everybody, several at a time, and returns the
-// first error. Without a fleet it does nothing.
+// writeInFleet changes keys for all instances, several at a time, and returns
+// the first error. Without a fleet it does nothing.
 func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write) error {
 	if g.fleet == nil || g.closed.Load() {
 		return nil
@@ -377,7 +378,8 @@ func (g *Guard[K, V]) writeInFleet(ctx context.Context, keys []K, w fleet.Write)
 	return first
 }
 
-// tagsInFleet invalidates tags for everybody. Without a fleet it does nothing.
+// tagsInFleet invalidates tags for all instances. Without a fleet it does
+// nothing.
 func (g *Guard[K, V]) tagsInFleet(ctx context.Context, tags ...string) error {
 	if g.fleet == nil || g.closed.Load() || len(tags) == 0 {
 		return nil
@@ -385,7 +387,8 @@ func (g *Guard[K, V]) tagsInFleet(ctx context.Context, tags ...string) error {
 	return g.fleet.InvalidateTags(ctx, tags...)
 }
 
-// expireInFleet ends the freshness of tags for everybody, as tagsInFleet does.
+// expireInFleet ends the freshness of tags for all instances. Without a fleet
+// it does nothing.
 func (g *Guard[K, V]) expireInFleet(ctx context.Context, tags ...string) error {
 	if g.fleet == nil || g.closed.Load() || len(tags) == 0 {
 		return nil

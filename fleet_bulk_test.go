@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// E5, T4: a bulk load receives what the Tier still has of its keys, as a single one
-// is, and its callers fall back on that if it fails.
+// E5, T4: like a single load, a bulk load receives the Tier's old values of its
+// keys, and its callers get them if it fails.
 func TestFleetBulkLoadKnowsWhatTheTierHas(t *testing.T) {
 	for _, gathers := range []bool{false, true} {
 		inFleet(t, func(s *site) {
@@ -59,7 +59,7 @@ func TestFleetBulkLoadKnowsWhatTheTierHas(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 			broken = true
-			many(gs[2], weir.StateStaleOnError) // it has nothing of its own
+			many(gs[2], weir.StateStaleOnError) // it has nothing in memory
 			broken = false
 			time.Sleep(time.Minute)
 			if err := gs[0].InvalidateTags(s.Context(), "t"); err != nil { // the tags were kept

@@ -30,8 +30,8 @@ func from[K comparable, V any](s *site, src weir.Source[K, V], o weir.Options) *
 	return g
 }
 
-// A negative answer of another instance is one here, also for the quick way of a
-// hit.
+// A negative answer of another instance is one here too, also on the fast path
+// of a hit.
 func TestFleetNotFoundIsShared(t *testing.T) {
 	inFleet(t, func(s *site) {
 		s.fail(fmt.Errorf("row 7: %w", weir.ErrNotFound))
@@ -67,7 +67,7 @@ func TestFleetSetAndExpireReachAll(t *testing.T) {
 				s.Errorf("State = %v; want stale on error", r.State)
 			}
 		}
-		s.loaded(2) // the other has learned of the failure
+		s.loaded(2) // the other instance has received the failure
 	})
 }
 
@@ -98,7 +98,7 @@ func TestFleetPreviousValueComesFromTheTier(t *testing.T) {
 	})
 }
 
-// Keys that are named by a function are found again when a push names them.
+// Keys with a KeyString are found when a push has their name.
 func TestFleetKeyString(t *testing.T) {
 	type id struct{ Tenant, Row int }
 	inFleet(t, func(s *site) {
@@ -107,7 +107,7 @@ func TestFleetKeyString(t *testing.T) {
 			KeyString: func(k id) string { return fmt.Sprintf("%d/%d", k.Tenant, k.Row) },
 		}
 		a, b := from(s, src, weir.Options{TTL: time.Minute}), from(s, src, weir.Options{TTL: time.Minute})
-		for i := range 3000 { // more than are indexed without a look at which are still there
+		for i := range 3000 { // more than the index holds before it is swept
 			if v, err := a.Get(s.Context(), id{1, i}); err != nil || v != 100+i {
 				s.Fatalf("Get = %d, %v", v, err)
 			}
@@ -127,7 +127,7 @@ func TestFleetKeyString(t *testing.T) {
 	}
 }
 
-// F6 in a fleet: a load that panics does not wedge its key for the others.
+// F6 in a fleet: a load that panics does not block its key for the others.
 func TestFleetPanicIsAFailureForAll(t *testing.T) {
 	inFleet(t, func(s *site) {
 		src := weir.Source[string, row]{Load: func(context.Context, string) (row, error) {
@@ -156,7 +156,7 @@ func TestFleetPanicIsAFailureForAll(t *testing.T) {
 	})
 }
 
-// A value that the codec does not take is loaded by each, and counted.
+// A value that the codec cannot encode is loaded by each instance, and counted.
 func TestFleetUnencodableIsNotShared(t *testing.T) {
 	inFleet(t, func(s *site) {
 		src := weir.Source[string, chan int]{Load: func(context.Context, string) (chan int, error) {
@@ -195,7 +195,7 @@ func TestFleetLoadSeesItsFence(t *testing.T) {
 	})
 }
 
-// T4, T5: A holder that is cut off loses its lease: with CancelLost its load ends,
+// T4, T5: a holder that is cut off loses its lease. With CancelLost its load ends;
 // without it the value goes to the callers that wait here.
 func TestFleetLostLease(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
@@ -231,7 +231,7 @@ func TestFleetLostLease(t *testing.T) {
 	}
 }
 
-// T3, T9, T10: Where the Tier is away each instance goes on alone; when it is
+// T3, T9, T10: without its Tier each instance continues alone; when the Tier is
 // back, entries in memory are requested again.
 func TestFleetAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestFleetAlone(t *testing.T) {
 		b := s.instance(nil)
 		s.get(a, "k", 0)
 		s.get(b, "k", 0)
-		time.Sleep(ms) // the lease was due for an extension as the load ended
+		time.Sleep(ms) // the lease was due for an extension when the load ended
 		link.Hang()
 		link.Deafen(true)
 		start := time.Now()
@@ -291,7 +291,7 @@ func TestFleetFaultsInOptions(t *testing.T) {
 	}
 }
 
-// B2 and E2 in a fleet: of all instances one refreshes ahead.
+// B2 and E2 in a fleet: only one instance refreshes ahead.
 func TestFleetRefreshAheadByOne(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(8, func(o *weir.Options) { o.RefreshAhead = 0.5; o.RefreshJitter = -1 })
@@ -316,7 +316,8 @@ func TestFleetRefreshAheadByOne(t *testing.T) {
 	})
 }
 
-// T1: pushes may be lost without a trace, so memory asks again after MemoryCap.
+// T1: pushes may be lost unnoticed, so entries in memory are requested again
+// after MemoryCap.
 func TestFleetMemoryCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, fleet.NewMemory(fleet.MemoryOptions{}))
@@ -342,14 +343,14 @@ func TestFleetMemoryCap(t *testing.T) {
 	})
 }
 
-// keeper is a link whose pushes come whatever its operations do, as those of an
-// engine that is only slow.
+// keeper is a link whose pushes arrive even if its operations fail, like those
+// of an engine that is only slow.
 type keeper struct{ *fleettest.Faults }
 
 func (keeper) Abilities() fleet.Abilities { return fleet.Abilities{KeepsPushes: true} }
 
-// T10: an engine that was slow, and not away, is not asked again for all that
-// memory holds; what was pushed meanwhile counts.
+// T10: after an engine was only slow, entries in memory are not requested
+// again; changes pushed meanwhile apply.
 func TestFleetSlowEngineIsNotAskedForAll(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

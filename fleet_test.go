@@ -16,13 +16,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A row is what the source of the fleet tests has: a key and its version.
+// A row is a value of the fleet tests' source: a key and its version.
 type row struct {
 	Key     string
 	Version int
 }
 
-// A site is a source, and the instances before it.
+// A site is a source, and the instances in front of it.
 type site struct {
 	*testing.T
 	tier    fleet.Tier
@@ -52,7 +52,7 @@ func (s *site) load(ctx context.Context, key string) (row, error) {
 
 func (s *site) fail(err error) { s.fails.Store(&err) }
 
-// instance makes a Guard as one process would have it.
+// instance makes the Guard of one process.
 func (s *site) instance(change func(*weir.Options)) *weir.Guard[string, row] {
 	s.Helper()
 	o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier, Lease: 600 * time.Millisecond}}}
@@ -344,7 +344,7 @@ func TestFleetBulkLoads(t *testing.T) {
 				s.Fatal(err)
 			}
 			var wg sync.WaitGroup
-			wg.Go(func() { a.Get(s.Context(), key(1)) }) // b has to wait for this one
+			wg.Go(func() { a.Get(s.Context(), key(1)) }) // b must wait for this one
 			synctest.Wait()
 			start := time.Now()
 			got := b.GetMany(s.Context(), []string{key(0), key(1), key(2), key(3)})
@@ -364,7 +364,7 @@ func TestFleetBulkLoads(t *testing.T) {
 	})
 }
 
-// one is a limiter for n loads at once.
+// one returns a limiter for n concurrent loads.
 func one(s *site, n int) limit.Limiter {
 	l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: n})
 	if err != nil {
@@ -373,11 +373,11 @@ func one(s *site, n int) limit.Limiter {
 	return l
 }
 
-// inFleetOfOne gives the Guards of the other tests a fleet of their own, so that
-// the contract of the core is tested with one, too.
+// inFleetOfOne gives each Guard of the other tests its own fleet, so that the
+// contract of the core is tested with a fleet too.
 var inFleetOfOne = flag.Bool("fleet", false, "run the contract's tests with a fleet of one instance")
 
-// ofOne is o with a fleet of one, where the keys can be named.
+// ofOne returns o with a fleet of one, if the keys can be named.
 func ofOne[K comparable, V any](src weir.Source[K, V], o weir.Options) weir.Options {
 	alone := o
 	alone.Fleet = weir.Fleet{Config: fleet.Config{Tier: fleet.NewMemory(fleet.MemoryOptions{}), Namespace: "one", MemoryCap: 1000 * time.Hour, MaxKeep: 1000 * time.Hour, Lease: time.Second, Cooling: -1}}
@@ -389,8 +389,9 @@ func ofOne[K comparable, V any](src weir.Source[K, V], o weir.Options) weir.Opti
 	return o
 }
 
-// notInFleet leaves a test out that adds keys to a bulk load which has begun: a
-// fleet's is closed before it asks for its keys, and queues for a permit after.
+// notInFleet skips a test that adds keys to a bulk load while it waits for a
+// permit: in a fleet the load is closed before it asks for its keys, and waits
+// for the permit afterwards.
 func notInFleet(t *testing.T) {
 	t.Helper()
 	if *inFleetOfOne {

@@ -42,8 +42,8 @@ func (d *dice) number() int {
 
 func (d *dice) backoff() weir.Backoff { return weir.Backoff{Initial: d.duration(), Max: d.duration()} }
 
-// FuzzOptions: what Validate accepts makes a Guard that works; what it does
-// not accept is an *OptionError; nothing panics.
+// FuzzOptions: Options that Validate accepts make a working Guard, others are
+// an *OptionError, and nothing panics.
 func FuzzOptions(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{5, 4, 5, 2, 5, 5, 6, 5, 5, 5, 0, 0, 0, 0, 6, 5, 0, 3, 0, 3, 3})
@@ -99,7 +99,8 @@ func FuzzOptions(f *testing.F) {
 			if r := g.GetResult(ctx, 2); !errors.Is(r.Err, errDry) {
 				t.Errorf("Get = %+v; want %v", r, errDry)
 			}
-			// As late as the bubble's clock can go, nothing is younger than it is.
+			// At the latest time of the bubble's clock, nothing appears younger
+			// than it is.
 			time.Sleep(100 * 365 * 24 * time.Hour)
 			r = g.GetResult(ctx, 1)
 			if bound := add(o.TTL, max(o.StaleWhileRevalidate, o.StaleIfError)); r.Err == nil && (o.TTL == 0 || r.Age >= bound) {
@@ -130,7 +131,7 @@ func singly[K comparable, V any](load func(context.Context, K) (V, error)) func(
 	}
 }
 
-// add returns a+b, or as much as fits.
+// add returns a+b, or the largest Duration if that overflows.
 func add(a, b time.Duration) time.Duration {
 	if s := a + b; s >= a {
 		return s
@@ -138,8 +139,8 @@ func add(a, b time.Duration) time.Duration {
 	return math.MaxInt64
 }
 
-// A ledger is the reference for one key: what README says of the four
-// instants, the memo and the writes, without any concurrency.
+// A ledger is the reference model for one key: the four instants, the memo and
+// the writes as documented, without concurrency.
 type ledger struct {
 	o                              weir.Options
 	kind                           byte // 'v' value, 'n' negative, 0 nothing
@@ -150,7 +151,7 @@ type ledger struct {
 	loads                          int
 }
 
-// load is a load that ends at now in the given way.
+// load is a load that ends at now with err.
 func (l *ledger) load(now time.Duration, err error) {
 	l.loads++
 	switch {
@@ -216,8 +217,9 @@ func (l *ledger) expire(now time.Duration) {
 	l.memoUntil, l.memoRow, l.failures = 0, 0, 0
 }
 
-// get is a Get at now whose load, if there is one, takes so long and ends so.
-// It returns the answer, when that comes, and when all is at rest.
+// get is a Get at now whose load, if there is one, takes takes and ends with
+// err. It returns the answer, its time, and the time when nothing runs any
+// more.
 func (l *ledger) get(now, takes time.Duration, err error) (want weir.Result[int], answered, rest time.Duration) {
 	age := now - l.at
 	switch {
@@ -259,8 +261,8 @@ func (l *ledger) get(now, takes time.Duration, err error) (want weir.Result[int]
 	return want, end, end
 }
 
-// FuzzInstants: a history of Gets, writes, outages and advances of the clock,
-// against the ledger; and however it goes, no answer is older than the bound.
+// FuzzInstants compares a history of Gets, writes, outages and advances of the
+// clock with the ledger. In no history is an answer older than the bound.
 func FuzzInstants(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 3, 1, 2, 1, 0, 0, 0, 1, 5, 1, 1, 0, 9, 5, 2, 1, 0, 1, 6, 1, 2, 0, 1, 8, 1, 0})
 	f.Add([]byte{3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 1, 1, 0, 9, 7, 2, 1, 0})
@@ -289,7 +291,7 @@ func TestE1RandomHistories(t *testing.T) {
 	}
 }
 
-// instants plays the history that b stands for.
+// instants plays the history that b encodes.
 func instants(t *testing.T, b []byte) {
 	t.Helper()
 	d := &dice{b}
@@ -308,7 +310,7 @@ func instants(t *testing.T, b []byte) {
 		gathered = func(src *weir.Source[string, int]) {
 			entry := src.LoadEntry
 			src.LoadEntries = func(ctx context.Context, keys []string, prev []weir.Previous[int]) (map[string]weir.Entry[int], error) {
-				e, err := entry(ctx, keys[0], prev[0]) // there is one key alone
+				e, err := entry(ctx, keys[0], prev[0]) // there is only one key
 				if err != nil {
 					return nil, err
 				}
@@ -325,7 +327,7 @@ func instants(t *testing.T, b []byte) {
 		for d.more() {
 			now := s.now()
 			switch d.next() % 8 {
-			case 0: // to an instant of the ledger's, or just before it
+			case 0: // to an instant of the ledger, or just before it
 				to := pick(d, l.fresh, l.stale, l.err, l.refresh, l.memoUntil, l.at) - time.Duration(d.next()%2)
 				if to > now {
 					s.until(to)

@@ -10,48 +10,48 @@ import (
 )
 
 // A Batching gathers the single misses of a Guard into bulk loads: those of
-// Get, GetResult and Refresh, and apart from them those of background
-// refreshes. The zero Batching is off.
+// Get, GetResult and Refresh, and separately those of background refreshes. The
+// zero Batching is off.
 //
-// A bulk load waits until it has MaxSize keys or Linger is over, then for one
-// of MaxParallel places, then for the permit of Options.Limiter, one for all
-// its keys. Only then is it closed and LoadMany called; until then misses are
-// added, keys that nobody waits for any more are taken out, and LoadTimeout has
-// not begun to count. The load sees the context values of the caller that opened
-// the load, less what Source.LoadContext strips.
+// A bulk load waits until it has MaxSize keys or Linger is over, then for one of
+// MaxParallel places, then for the permit of Options.Limiter, one for all its
+// keys. Only then is it closed and LoadMany called. Until then misses are added,
+// keys without a waiting caller are taken out, and LoadTimeout does not count
+// yet. The load sees the context values of the caller that opened it, except
+// those that Source.LoadContext strips.
 //
-// A bulk load that itself asks the Guard for another key needs a second place for
-// that. If there is none it waits until its own LoadTimeout.
+// A bulk load that asks the same Guard for another key needs a second place for
+// it. If none becomes free it waits until its own LoadTimeout.
 type Batching struct {
-	// MaxSize is how many keys a bulk load has at most, at least 2. Zero:
-	// misses are not gathered.
+	// MaxSize is the most keys that a bulk load has, 2 or more. Zero: misses
+	// are not gathered.
 	MaxSize int
 
 	// Linger is how long the first key waits for others while there are fewer
-	// than MaxSize. Zero: not at all; what comes while all places are taken
-	// goes together.
+	// than MaxSize. Zero: not at all; misses that arrive while all places are
+	// taken are loaded together.
 	Linger time.Duration
 
-	// MaxParallel is how many bulk loads run at once, those of GetMany
-	// included. Refreshes leave the last of several places to misses. A load
-	// that is stuck keeps its place; with all places stuck, misses fail at once
-	// with ErrStuck. Zero: DefaultBatchParallel.
+	// MaxParallel is the number of bulk loads that run at once, including those
+	// of GetMany. If there are several places, refreshes leave the last one to
+	// misses. A load that is stuck keeps its place; with all places stuck,
+	// misses fail at once with ErrStuck. Zero: DefaultBatchParallel.
 	MaxParallel int
 }
 
-// scope returns what key may be gathered with. It is the user's code, so the
-// table must not be locked.
+// scope returns the scope of key. It calls the user's code, so the table must
+// not be locked.
 func (g *Guard[K, V]) scope(key K) any {
 	if g.batches == nil || g.src.BatchScope == nil {
 		return nil
 	}
 	s := g.batchScope(key)
 	switch s.(type) {
-	case nil, string, int, int64, uint64: // spares reflection
+	case nil, string, int, int64, uint64: // avoids reflection
 		return s
 	}
 	if !reflect.ValueOf(s).Comparable() || s != s {
-		return new(int8) // equal to nothing else: the key goes alone
+		return new(int8) // equal to nothing else: the key is loaded alone
 	}
 	return s
 }
@@ -101,9 +101,9 @@ func (g *Guard[K, V]) gatherLocked(ctx context.Context, key K, scope any, now in
 	return f, true, nil
 }
 
-// mayRefreshLocked reports whether the ith of the keys with these scopes may be
-// refreshed in the background: there is a place for one more load, or one that
-// still gathers. The table's lock must be held.
+// mayRefreshLocked reports whether the ith key may be refreshed in the
+// background: another background load may start, or one for its scope is still
+// gathering. The table's lock must be held.
 func (g *Guard[K, V]) mayRefreshLocked(scopes []any, i int) bool {
 	if g.hungLocked() {
 		return false
@@ -126,7 +126,7 @@ func (g *Guard[K, V]) bulks(keys []K, scopes []any) [][]K {
 		return [][]K{keys}
 	}
 	var bulks [][]K
-	at := make(map[any]int) // of each scope, the bulk that is not full
+	at := make(map[any]int) // per scope, the bulk that is not full
 	for i, key := range keys {
 		n, ok := at[scopes[i]]
 		if !ok || len(bulks[n]) == g.o.Batch.MaxSize {
@@ -139,8 +139,8 @@ func (g *Guard[K, V]) bulks(keys []K, scopes []any) [][]K {
 	return bulks
 }
 
-// gather waits until the load is due and has a place. It reports false if it
-// was given up before.
+// gather waits until the load is due and has a place. It returns false if the
+// load was given up before that.
 func (r *run[K, V]) gather() bool {
 	if r.l.Group == nil {
 		return true
@@ -149,8 +149,8 @@ func (r *run[K, V]) gather() bool {
 	return r.g.batches.Wait(r.l, &r.g.flights, r.l.Group)
 }
 
-// depart closes the load: no key is added any more, and what it brings counts
-// as of now. It reports false if the load was given up.
+// depart closes the load: no more keys are added, and its results count as
+// loaded from now. It returns false if the load was given up.
 func (r *run[K, V]) depart() bool {
 	g, l := r.g, r.l
 	if l.Group == nil {
@@ -165,15 +165,16 @@ func (r *run[K, V]) depart() bool {
 	g.batches.CloseLocked(l.Group)
 	l.Seq = g.seq
 	for _, f := range l.Flights() {
-		// A key that was invalidated while it was gathered may be in twice.
+		// A key that was invalidated while its load was gathering may be in it
+		// twice.
 		r.repeats = r.repeats || f.SupersededLocked()
 	}
 	r.queued = r.clock().Sub(r.start)
 	return true
 }
 
-// strandedLocked fails the loads that wait for a place, if all places are taken
-// by loads that hang: nobody can say when there will be one. After Unlock the
+// strandedLocked fails the loads that wait for a place, if loads that hang take
+// all places, because it is unknown when one will be free. After Unlock the
 // caller must hand them to dismiss. The table's lock must be held.
 func (g *Guard[K, V]) strandedLocked() []*inflight.Load[K, outcome[V]] {
 	if g.batches == nil || !g.batches.HungLocked() {
@@ -190,7 +191,7 @@ func (g *Guard[K, V]) strandedLocked() []*inflight.Load[K, outcome[V]] {
 	return lost
 }
 
-// dismiss wakes the callers that wait for loads that strandedLocked has failed.
+// dismiss wakes the callers of loads that strandedLocked has failed.
 func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 	for _, l := range lost {
 		l.End(ErrStuck)
@@ -201,8 +202,8 @@ func (g *Guard[K, V]) dismiss(lost []*inflight.Load[K, outcome[V]]) {
 	}
 }
 
-// retryLaterLocked has the entries of l, which was refused, left alone for
-// RefreshRetry. The table's lock must be held.
+// retryLaterLocked postpones the next refresh of l's entries by RefreshRetry
+// after l was refused. The table's lock must be held.
 func (g *Guard[K, V]) retryLaterLocked(l *inflight.Load[K, outcome[V]]) {
 	for _, f := range l.Flights() {
 		if !f.SupersededLocked() {

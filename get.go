@@ -14,10 +14,10 @@ import (
 // Get returns the value of key: from memory while it is fresh, or stale where
 // the Options allow it, and otherwise from a load, which it starts or joins.
 //
-// It returns what the load failed with, and beside that ErrNotFound, a
-// *TimeoutError, a *PanicError, ErrGoexit, a *limit.Error, ErrStuck,
-// ErrRecursive, ErrKey or ErrClosed. If ctx ends first it leaves at once and
-// returns context.Cause(ctx).
+// It returns the load's own error, or one of ErrNotFound, a *TimeoutError, a
+// *PanicError, ErrGoexit, a *limit.Error, ErrStuck, ErrRecursive, ErrKey or
+// ErrClosed. If ctx ends first it leaves at once and returns
+// context.Cause(ctx).
 func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := g.store.GetIfPresent(key); ok {
 		if now := g.clock(); e.quick(now) || g.hitsLate(ctx, key, e, now) {
@@ -32,14 +32,15 @@ func (g *Guard[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return r.Value, r.Err
 }
 
-// GetResult is [Guard.Get] with a result that tells how the answer came about.
+// GetResult is [Guard.Get] with a Result, which describes how the value was
+// obtained.
 func (g *Guard[K, V]) GetResult(ctx context.Context, key K) Result[V] {
 	return handOn(ctx, g, g.get(ctx, key))
 }
 
-// Peek returns what memory holds for key and Get might serve in some way, and
-// whether there is anything: after Close only what is fresh. It loads nothing, and
-// does not count as a use of the entry.
+// Peek returns the entry in memory that Get might serve for key, and whether there
+// is one; after Close only a fresh one. It loads nothing, and does not count as a
+// use of the entry.
 func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 	held, ok := g.store.GetEntryQuietly(key)
 	if !ok || held.Value.outdated() {
@@ -59,8 +60,8 @@ func (g *Guard[K, V]) Peek(key K) (Result[V], bool) {
 	return Result[V]{}, false
 }
 
-// get answers from memory, or by a load. It goes round again when it finds
-// that what it looked at has changed meanwhile.
+// get answers from memory or with a load. It starts over when the entry that it
+// looked at has changed meanwhile.
 func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	now := g.clock()
 	if g.hot != nil {
@@ -74,8 +75,8 @@ func (g *Guard[K, V]) get(ctx context.Context, key K) Result[V] {
 	return g.getByLoad(ctx, key, e, now)
 }
 
-// getByLoad is get for what memory did not answer: it held e at now. The call is
-// made here, as it is on the heap and a hit allocates nothing.
+// getByLoad is get after memory, which held e at now, could not answer. The call
+// is created here because it is on the heap, and a hit must not allocate.
 func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now instant) Result[V] {
 	call := call[K, V]{g: g, ctx: ctx, key: key}
 	for {
@@ -91,8 +92,9 @@ func (g *Guard[K, V]) getByLoad(ctx context.Context, key K, e *entry[V], now ins
 	}
 }
 
-// fromMemory answers from e, which may be nil. It reports false if a load is
-// needed. counted: the call is, as it was on a load before.
+// fromMemory answers from e, which may be nil. It returns false if a load is
+// needed. counted means that the call has been counted, because it already
+// waited for a load.
 func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now instant, counted bool) (Result[V], bool) {
 	if e == nil {
 		return Result[V]{}, false
@@ -124,7 +126,7 @@ func (g *Guard[K, V]) fromMemory(ctx context.Context, key K, e *entry[V], now in
 	return Result[V]{}, false
 }
 
-// answer makes the Result of an entry from memory, by where now stands.
+// answer makes the Result of an entry from memory as of now.
 func (g *Guard[K, V]) answer(e *entry[V], now instant) Result[V] {
 	r := Result[V]{
 		State: StateFresh, Source: FromMemory,
@@ -143,7 +145,7 @@ func (g *Guard[K, V]) answer(e *entry[V], now instant) Result[V] {
 	return r
 }
 
-// staleOnError serves e in place of cause.
+// staleOnError serves e instead of cause.
 func (g *Guard[K, V]) staleOnError(ctx context.Context, key K, e *entry[V], now instant, cause error) Result[V] {
 	g.count.staleOnError.Add(1)
 	g.event(ctx, EventStaleOnError, key, cause)
@@ -152,9 +154,9 @@ func (g *Guard[K, V]) staleOnError(ctx context.Context, key K, e *entry[V], now 
 	return r
 }
 
-// failed answers a call whose load did not succeed: with what memory still
-// has, or else with cause. Memory is looked at again, since an Invalidate in
-// the meantime must leave nothing to serve.
+// failed answers a call whose load did not succeed, with the entry that memory
+// still has or else with cause. It looks at memory again, because after an
+// Invalidate in the meantime nothing may be served.
 func (c *call[K, V]) failed(cause error) Result[V] {
 	g := c.g
 	if g.closed.Load() {
@@ -167,7 +169,7 @@ func (c *call[K, V]) failed(cause error) Result[V] {
 	return c.standIn(e, now, cause)
 }
 
-// standIn answers with e, which servesOnError, in place of cause.
+// standIn answers with e, for which servesOnError is true, instead of cause.
 func (c *call[K, V]) standIn(e *entry[V], now instant, cause error) Result[V] {
 	if now >= e.freshUntil {
 		return c.g.staleOnError(c.ctx, c.key, e, now, cause)
@@ -185,22 +187,23 @@ type call[K comparable, V any] struct {
 	ctx context.Context
 	key K
 
-	policy  Policy       // its own, the zero Policy mostly
-	forced  bool         // what memory holds is no answer, nor what others have loaded already
+	policy  Policy       // of this call; usually the zero Policy
+	forced  bool         // entries in memory, and values that other instances have already loaded, are no answer
 	counted bool         // in the Stats
-	demand  admit.Demand // what it asks of the limiter
-	within  *lend.Call   // the load, or other call, that makes it; nil: none
+	demand  admit.Demand // its deadline and priority for the limiter
+	within  *lend.Call   // the load, or other call, from which it is made; nil: none
 	joiner  joiner[K, V] // where it waits
-	entered bool         // it has been through the table's lock
-	seq     uint64       // invalidations by tag before it came
-	came    instant      // in a fleet: when
+	entered bool         // enterLocked has run
+	seq     uint64       // invalidations by tag before it entered
+	came    instant      // in a fleet: when it entered
 
 	since instant   // when it began to wait
 	start time.Time // the same, with an Observer only
 }
 
-// load starts or joins the load of the key and waits for it. It reports false
-// if the caller must look at memory again. e is what the caller saw there.
+// load starts or joins the load of the key and waits for it. It returns false
+// if the caller must look at memory again. e is the entry that the caller saw
+// there.
 func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	g := c.g
 	if err := c.refused(); err != nil {
@@ -259,13 +262,13 @@ func (c *call[K, V]) load(e *entry[V], now instant) (Result[V], bool) {
 	return c.await(true)
 }
 
-// counts adds c to a count of calls, unless it is in one.
+// counts adds the call to n, unless it has been counted.
 func (c *call[K, V]) counts(n *atomic.Uint64) {
 	once(n, c.counted)
 	c.counted = true
 }
 
-// refused returns why the call may not wait for a load, if so.
+// refused returns why the call may not wait for a load; nil if it may.
 func (c *call[K, V]) refused() error {
 	if err := checkKey(c.key); err != nil {
 		return err
@@ -291,9 +294,9 @@ func (c *call[K, V]) enterLocked() {
 	}
 }
 
-// startLocked puts a load for key into the table, or adds key to one that still
-// gathers. It reports whether the caller must run the load, and refuses as
-// gatherLocked does. The table's lock must be held.
+// startLocked puts a load for key into the table, or adds key to one that is
+// still gathering. It reports whether the caller must run the load, and refuses
+// as gatherLocked does. The table's lock must be held.
 func (g *Guard[K, V]) startLocked(ctx context.Context, key K, scope any, now instant, d admit.Demand) (f *inflight.Flight[K, outcome[V]], first bool, err error) {
 	if g.batches != nil {
 		return g.gatherLocked(ctx, key, scope, now, d, false)
@@ -314,14 +317,14 @@ func (c *call[K, V]) pass(f *inflight.Flight[K, outcome[V]]) {
 	}
 }
 
-// await waits for the flight that the call is on, and answers. It reports false
+// await waits for the flight that the call is on, and answers. It returns false
 // if the answer was overtaken before the call began.
 func (c *call[K, V]) await(joined bool) (Result[V], bool) {
 	c.waitStart()
 	return c.awaitOn(joined)
 }
 
-// awaitOn is await for a call that waits already.
+// awaitOn is await for a call that is already waiting.
 func (c *call[K, V]) awaitOn(joined bool) (Result[V], bool) {
 	r, ok, err := c.wait()
 	c.waitEnd(joined, err)
@@ -329,7 +332,8 @@ func (c *call[K, V]) awaitOn(joined bool) (Result[V], bool) {
 	return r, ok
 }
 
-// wait is awaitOn without its frame; err is what the waiting ended with.
+// wait is awaitOn without the measuring; err is the error with which the wait
+// ended.
 func (c *call[K, V]) wait() (r Result[V], ok bool, err error) {
 	g, f := c.g, c.joiner.flight
 	if r, ok := c.waitSoft(); ok {
@@ -344,14 +348,14 @@ func (c *call[K, V]) wait() (r Result[V], ok bool, err error) {
 	return g.loaded(f), !c.tooLate(f), nil
 }
 
-// tooLate reports whether the answer of f was overtaken before this call
-// began, or may have been: of the invalidations since the load began, only the
-// last of each tag is known, so any that the call came after counts.
+// tooLate reports whether the answer of f was overtaken before this call began,
+// or may have been: since the load began, only the last invalidation of each
+// tag is known, so any invalidation before the call counts.
 func (c *call[K, V]) tooLate(f *inflight.Flight[K, outcome[V]]) bool {
 	return f.Value.overtaken && c.seq > f.Load().Seq || f.Value.late > 0 && c.came >= f.Value.late
 }
 
-// loaded answers with what a load brought.
+// loaded answers with the outcome of a load.
 func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	e := f.Value.entry
 	at := e.loadedAt
@@ -363,7 +367,7 @@ func (g *Guard[K, V]) loaded(f *inflight.Flight[K, outcome[V]]) Result[V] {
 	switch {
 	case f.Value.fromTier:
 		r.Source = FromTier
-		if r.State == StateStale && at >= e.staleUntil { // it was waited for, and is not kept
+		if r.State == StateStale && at >= e.staleUntil { // its callers waited for it, and it is not kept
 			r.State = StateLoaded
 		}
 	case r.State != StateNegative:

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-go/weir/internal/inflight"
 )
 
-// A Guard stands before an expensive function and calls it as little as its
-// Options allow. Make one with [New] or [NewFrom]; the zero Guard is not
-// usable. It is safe for concurrent use. An idle Guard owns no goroutine and no
-// timer; [Guard.Close] ends what is running.
+// A Guard wraps an expensive function and calls it as rarely as its Options
+// allow. Make one with [New] or [NewFrom]; the zero Guard is not usable. It is
+// safe for concurrent use. An idle Guard owns no goroutine and no timer;
+// [Guard.Close] ends what is running.
 //
 // Keys are compared with ==. Whatever decides the answer (tenant, language,
-// permissions) belongs into the key.
+// permissions) belongs in the key.
 type Guard[K comparable, V any] struct {
 	o     Options
 	src   Source[K, V]
@@ -35,16 +35,16 @@ type Guard[K comparable, V any] struct {
 	idle   chan struct{}      // closed when the Guard is closed and no load runs
 	stored atomic.Uint64      // entries written, see trim
 
-	// flights has the lock under which everything of a key changes: its
-	// flight, its entry, and the fields below. Fresh hits do not take it.
+	// flights has the lock that guards all changes to a key's flight and entry,
+	// and the fields below. Fresh hits do not take it.
 	flights    inflight.Table[K, outcome[V]]
 	seq        uint64          // guarded by flights: invalidations by tag so far
-	tags       map[string]*tag // guarded by flights: those that an entry may have
+	tags       map[string]*tag // guarded by flights: the tags that entries may have
 	tagFloor   uint64          // guarded by flights: seq when tags was last swept
-	tagSweep   int             // guarded by flights: size of tags at which it is swept
+	tagSweep   int             // guarded by flights: the size of tags that triggers a sweep
 	refreshing int             // guarded by flights: background loads
 	stuck      int             // guarded by flights: loads beyond the hard timeout
-	batches    *gather.Queue   // guarded by flights: who is gathered, and the places of bulk loads; nil without Options.Batch
+	batches    *gather.Queue   // guarded by flights: the gathering loads, and the places of bulk loads; nil without Options.Batch
 	telling    int             // guarded by flights: loads that have ended, while the Observer is being called
 	clears     uint64          // guarded by flights: Clears so far
 	clearing   int             // guarded by flights: Clears that are emptying the store
@@ -53,14 +53,14 @@ type Guard[K comparable, V any] struct {
 	waits inspect.Histogram // of calls for a load
 }
 
-// An outcome is what a load made of one key.
+// An outcome is a load's result for one key.
 type outcome[V any] struct {
 	crowd     admit.Crowd // guarded by the table's lock: callers that wait; only with a Limiter, or from within other loads
 	entry     *entry[V]   // also when it was not stored
 	overtaken bool        // one of the entry's tags was invalidated since the load began
 	fromTier  bool        // another instance has loaded it
-	at        instant     // with fromTier: when it was the answer
-	late      instant     // if not 0: the fleet knows something newer; who came from then on must look again
+	at        instant     // with fromTier: when it was received
+	late      instant     // if not 0: the fleet knows of a newer change, and callers that came from then on must look again
 }
 
 // New returns a Guard around load. It returns all faults of o at once, each an
@@ -112,8 +112,8 @@ func NewFrom[K comparable, V any](s Source[K, V], o Options) (*Guard[K, V], erro
 	return g, nil
 }
 
-// Must returns v, and panics if err is not nil. It is for Guards and limiters
-// whose options are written in the program: Must(New(load, Options{...})).
+// Must returns v, and panics if err is not nil. Use it for Guards and limiters
+// whose options are constants in the program: Must(New(load, Options{...})).
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -121,11 +121,11 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// now returns the present instant.
+// clock returns the present instant.
 func (g *Guard[K, V]) clock() instant { return instant(time.Since(g.base)) }
 
-// lookup returns what memory holds for key, or nil if there is nothing, or
-// nothing that survived its tags.
+// lookup returns the entry for key in memory; nil if there is none, or if one
+// of its tags was invalidated.
 func (g *Guard[K, V]) lookup(key K) *entry[V] {
 	e, ok := g.store.GetIfPresent(key)
 	if !ok || e.outdated() {
@@ -134,9 +134,9 @@ func (g *Guard[K, V]) lookup(key K) *entry[V] {
 	return e
 }
 
-// checkKey refuses keys that could never be found again. An interface key
-// whose dynamic type has no == panics here, as in a map, before any lock is
-// taken.
+// checkKey returns ErrKey for a key that could never be found again. An
+// interface key whose dynamic type has no == panics here, as in a map, before
+// any lock is taken.
 func checkKey[K comparable](key K) error {
 	if key != key {
 		return ErrKey

@@ -41,7 +41,7 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 	if !slices.Equal(fields, want) {
 		t.Errorf("faults of %v; want %v", fields, want)
 	}
-	// A program that names scopes wants them kept apart.
+	// A program that sets scopes expects them to be kept apart.
 	_, err = weir.NewFrom(weir.Source[string, int]{
 		LoadMany:   func(context.Context, []string) (map[string]int, error) { return nil, nil },
 		BatchScope: func(string) any { return nil },
@@ -60,8 +60,8 @@ func TestM4BatchFaultsAndAdvice(t *testing.T) {
 	}
 }
 
-// B3: single misses are one bulk load, which departs when its linger is over,
-// to the instant, under one permit.
+// B3: single misses are one bulk load, which departs exactly when its linger is
+// over, under one permit.
 func TestB3SingleMissesAreOneBulkLoad(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: 100 * ms}
@@ -92,7 +92,7 @@ func TestB3SingleMissesAreOneBulkLoad(t *testing.T) {
 }
 
 // B3: a bulk load with MaxSize keys departs at once, and at most MaxParallel run
-// at a time; what comes meanwhile is gathered.
+// at a time; misses that come meanwhile are gathered.
 func TestB3SizeAndParallel(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: time.Second}
@@ -117,8 +117,8 @@ func TestB3SizeAndParallel(t *testing.T) {
 	})
 }
 
-// B3: keys of two scopes are never in one call, of GetMany neither; a scope that
-// cannot be compared is one key's own.
+// B3: keys of two scopes are never in one call, not even of GetMany; a key whose
+// scope cannot be compared is loaded alone.
 func TestB3BatchScope(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -147,7 +147,8 @@ func TestB3BatchScope(t *testing.T) {
 	})
 }
 
-// B3: GetMany joins keys that are being gathered, and its own go off at once.
+// B3: GetMany joins keys that are being gathered, and its own load starts at
+// once.
 func TestB3GetManyAndGatheredKeys(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -161,7 +162,7 @@ func TestB3GetManyAndGatheredKeys(t *testing.T) {
 	})
 }
 
-// B3: one key that is left goes to Load where there is one.
+// B3: a single remaining key is passed to Load, if that is set.
 func TestB3OneKeyGoesToLoad(t *testing.T) {
 	tell(t, func(s *story) {
 		b, m := &bulk{}, &mill{}
@@ -173,8 +174,8 @@ func TestB3OneKeyGoesToLoad(t *testing.T) {
 	})
 }
 
-// F2: each caller leaves at its own deadline. A key that nobody waits for any
-// more is taken out before the load departs, and makes room.
+// F2: each caller leaves at its own deadline. A key without a waiting caller is
+// taken out before the load departs, which makes room for another.
 func TestF2BatchedCallersKeepTheirOwnDeadlines(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: time.Second}
@@ -194,15 +195,16 @@ func TestF2BatchedCallersKeepTheirOwnDeadlines(t *testing.T) {
 	})
 }
 
-// F3: a bulk load is canceled when the callers of all its keys have left, be it
-// gathered, in line, waiting for a permit or running; nothing is left of it.
+// F3: a bulk load is canceled when the callers of all its keys have left,
+// whether it is gathering, waiting for a place or a permit, or running; it
+// leaves nothing behind.
 func TestF3BatchedLoadIsAbandonedWhenTheCallersOfAllKeysHaveLeft(t *testing.T) {
 	notInFleet(t)
 	for name, row := range map[string]struct {
 		batch weir.Batching
 		hold  bool // the permit
 		busy  bool // the place
-		calls int  // that the source sees, beside those that occupy the place
+		calls int  // that the source receives, apart from those that occupy the place
 	}{
 		"gathering":  {batch: weir.Batching{MaxSize: 9, Linger: time.Hour}},
 		"in line":    {batch: weir.Batching{MaxSize: 9, MaxParallel: 1}, busy: true},
@@ -245,7 +247,8 @@ func TestF3BatchedLoadIsAbandonedWhenTheCallersOfAllKeysHaveLeft(t *testing.T) {
 	}
 }
 
-// F3: an option lets the load run to its end for a key that nobody waits for.
+// F3: with AbandonGrace the load runs to its end for a key without a waiting
+// caller.
 func TestF3BatchedKeyStaysWithAGrace(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -258,8 +261,9 @@ func TestF3BatchedKeyStaysWithAGrace(t *testing.T) {
 	})
 }
 
-// F3: the load asks for its permit with the latest deadline of all its callers,
-// and again when one with a later one has come; who has less time leaves alone.
+// F3: the load requests its permit with the latest deadline of all its callers,
+// and again when a caller with a later one comes; a caller with less time
+// leaves alone.
 func TestF3BatchedLoadAsksForTheLatestDeadline(t *testing.T) {
 	notInFleet(t)
 	tell(t, func(s *story) {
@@ -288,8 +292,7 @@ func TestF3BatchedLoadAsksForTheLatestDeadline(t *testing.T) {
 	})
 }
 
-// F6, F8: what becomes of the whole call is shared by all its callers, and no
-// place is lost.
+// F6, F8: all callers share the outcome of the call, and no place is lost.
 func TestF6BatchedLoadThatFailsAsAWhole(t *testing.T) {
 	for name, does := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -324,7 +327,7 @@ func TestF9BatchedLoadAsksForItsOwnKey(t *testing.T) {
 			if slices.Contains(keys, "other") {
 				return map[string]int{"other": 7}, nil
 			}
-			v, err := g.Get(ctx, "other") // in a bulk load of its own
+			v, err := g.Get(ctx, "other") // in a separate bulk load
 			if err != nil {
 				return nil, err
 			}
@@ -337,8 +340,8 @@ func TestF9BatchedLoadAsksForItsOwnKey(t *testing.T) {
 	})
 }
 
-// E6: what is written while a key is gathered beats its flight: earlier callers
-// get a value marked superseded, later callers the one that is kept. The key is
+// E6: a write while a key is gathered overtakes its flight: earlier callers get
+// a value marked superseded, later callers the value that is kept. The key is
 // loaded once, since the call has not begun.
 func TestE6InvalidateWhileGathering(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, g *weir.Guard[string, int]) error{
@@ -434,8 +437,8 @@ type wrapped struct{ error }
 
 func (w wrapped) Unwrap() error { return w.error }
 
-// KeyErrors beside another error: a key that failed is not treated as one that
-// does not exist.
+// KeyErrors joined with another error: a key that failed is not treated as one
+// that does not exist.
 func TestF8KeyErrorsJoinedWithAnother(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{lacks: []string{"a", "b"}, err: errors.Join(weir.KeyErrors[string]{"a": weir.ErrNotFound}, errDown)}
@@ -450,8 +453,8 @@ func TestF8KeyErrorsJoinedWithAnother(t *testing.T) {
 	}
 }
 
-// The outcome of a bulk load that an adaptive limiter gets: overload if any key
-// says so, wherever it stands.
+// An adaptive limiter gets the outcome overload if any key of a bulk load, in
+// any position, has that class.
 func TestB4OutcomeOfABulkLoad(t *testing.T) {
 	full, bad := errors.New("full"), errors.New("bad")
 	for name, row := range map[string]struct {
@@ -491,7 +494,7 @@ func TestB4OutcomeOfABulkLoad(t *testing.T) {
 	}
 }
 
-// B1: with all places taken by loads that hang, no caller waits without end:
+// B1: with all places taken by loads that hang, no caller waits forever:
 // queued, lingering and new callers get the error, or a stale value.
 func TestB1AllPlacesHang(t *testing.T) {
 	tell(t, func(s *story) {
@@ -530,8 +533,9 @@ func TestB1AllPlacesHang(t *testing.T) {
 	})
 }
 
-// B2: refreshes are gathered apart from misses, within MaxRefreshes loads, leave
-// the last place to misses, and go as a miss does once a miss has joined.
+// B2: refreshes are gathered separately from misses, within MaxRefreshes loads,
+// and leave the last place to misses. A refresh that a miss has joined is
+// treated as a miss.
 func TestB2RefreshesAreGatheredApart(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -542,7 +546,7 @@ func TestB2RefreshesAreGatheredApart(t *testing.T) {
 		b.takes = time.Second
 		s.at(2 * time.Second)
 		s.want(s.get(s.Context(), g, "a"), 1, nil, 2*time.Second) // the first refresh
-		for _, key := range []string{"b", "c", "d", "e"} {        // they may not take the last place
+		for _, key := range []string{"b", "c", "d", "e"} {        // must not take the last place
 			s.get(s.Context(), g, key)
 		}
 		s.get(s.Context(), g, "f") // a third load would be one too many
@@ -565,7 +569,7 @@ func TestB2RefreshesAreGatheredApart(t *testing.T) {
 	})
 }
 
-// E1: the soft timeout counts from the miss, however long the load is gathered.
+// E1: the soft timeout counts from the miss, including the time of gathering.
 func TestE1SoftTimeoutWhileGathering(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -581,11 +585,11 @@ func TestE1SoftTimeoutWhileGathering(t *testing.T) {
 			s.Errorf("States = %v, %v; want stale on error", one.State, two.State)
 		}
 		s.at(4 * time.Second)
-		b.want(s, "a b at 0s", "a b at 4s") // the Guard has stayed on it
+		b.want(s, "a b at 0s", "a b at 4s") // the Guard has stayed on the flight
 	})
 }
 
-// E9: Close ends loads that gather, at once.
+// E9: Close ends gathering loads at once.
 func TestE9CloseWhileGathering(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -628,8 +632,8 @@ var ends = map[string]func() error{
 	"goexit": func() error { runtime.Goexit(); return nil },
 }
 
-// F4: nobody joins a load that was abandoned while a limiter that hears nothing
-// kept it.
+// F4: no caller joins a load that was abandoned while a limiter that ignores
+// its context held it.
 func TestF4MissAfterAnAbandonedGatheringLoad(t *testing.T) {
 	notInFleet(t)
 	tell(t, func(s *story) {
@@ -648,8 +652,9 @@ func TestF4MissAfterAnAbandonedGatheringLoad(t *testing.T) {
 	})
 }
 
-// F3 and B4: a caller whose key would be gathered into a load that waits for
-// admission is refused at once if that could not be admitted in its time.
+// F3 and B4: a caller whose key would be added to a load that waits for
+// admission is refused at once if the load could not be admitted before the
+// caller's deadline.
 func TestF3GatheredCallerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 	tell(t, func(s *story) {
 		c := concurrency(s, limit.ConcurrencyOptions{Limit: 1})

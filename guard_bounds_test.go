@@ -84,8 +84,7 @@ func TestB1SlotIsFreeAfterTheHardTimeout(t *testing.T) {
 	})
 }
 
-// The hard timeout counts from the admission, not from the start of the wait
-// for it.
+// The hard timeout counts from the admission, not from the start of the wait.
 func TestB1HardTimeoutCountsFromAdmission(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 900 * ms}
@@ -145,8 +144,8 @@ func TestB1StuckLoadsAreBounded(t *testing.T) {
 	})
 }
 
-// A background refresh that hangs: the value is served all the while, the key
-// is refreshed again after the hard timeout and RefreshRetry.
+// A background refresh that hangs: the value is served all the time, and the
+// key is refreshed again after the hard timeout and RefreshRetry.
 func TestB1HungRefresh(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -171,8 +170,8 @@ func TestB1HungRefresh(t *testing.T) {
 	})
 }
 
-// strangers is how many goroutines the rest of the process may start while a
-// test counts its own.
+// strangers is the number of goroutines that the rest of the process may start
+// while a test counts its own.
 const strangers = 5
 
 func TestB2AThousandStaleHitsStartOneGoroutine(t *testing.T) {
@@ -235,7 +234,7 @@ func TestB2BackgroundRefreshesAreBounded(t *testing.T) {
 	})
 }
 
-// With the bound reached, a miss is not held up by it.
+// A miss is not delayed when MaxRefreshes is reached.
 func TestB2MissIsNotBoundByMaxRefreshes(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -278,8 +277,8 @@ func TestB2RefreshesNeverTakeTheLastPermits(t *testing.T) {
 	})
 }
 
-// A refresh for which there was no permit to spare is left for RefreshRetry,
-// and who comes meanwhile for a value is not refused for it.
+// A refresh without a spare permit is postponed by RefreshRetry, and a caller
+// that comes meanwhile is not refused because of it.
 func TestB2RefusedRefresh(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -345,7 +344,7 @@ func TestB2RefusedRefreshIsPromotedForAJoiner(t *testing.T) {
 }
 
 // F5: a load that ends between the look at a stale entry and the start of its
-// refresh makes that needless. Clone runs between the two.
+// refresh makes the refresh unnecessary. Clone runs between the two.
 func TestF5RefreshLooksAgain(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -367,8 +366,8 @@ func TestF5RefreshLooksAgain(t *testing.T) {
 	})
 }
 
-// A value that is set while a caller waits for the soft timeout is fresh, not a
-// stand-in; the load, which nobody needs then, is given up.
+// A value that is set while a caller waits for the soft timeout is fresh, not
+// stale on error; the load is no longer needed and is given up.
 func TestB1SetBeforeTheSoftTimeout(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -472,8 +471,8 @@ func TestB5HitsAndJoinersTakeNoPermit(t *testing.T) {
 	})
 }
 
-// One who leaves while its load waits for admission leaves the queue, too; that
-// is not a refusal. Its token comes back from a RateLimiter.
+// A caller that leaves while its load waits for admission leaves the queue too;
+// that is not a refusal. Its token comes back from a RateLimiter.
 func TestB5LeavingTheQueueIsNoRefusal(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
@@ -497,8 +496,8 @@ func TestB5LeavingTheQueueIsNoRefusal(t *testing.T) {
 	})
 }
 
-// F3: a flight queues with the priority of its most important joiner, whatever
-// the caller who started it was.
+// F3: a flight queues with the priority of its most important joiner, not that
+// of the caller that started it.
 func TestF3FlightQueuesWithItsHighestPriority(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
@@ -506,7 +505,7 @@ func TestF3FlightQueuesWithItsHighestPriority(t *testing.T) {
 		busy := true
 		g := s.guard(m.load, weir.Options{Limiter: limiterFunc(func(ctx context.Context) (limit.Permit, error) {
 			if busy && limit.PriorityOf(ctx) == limit.Background {
-				time.Sleep(100 * ms) // as a limiter might that lets it queue
+				time.Sleep(100 * ms) // like a limiter that queues it
 			}
 			return c.Acquire(ctx)
 		})})
@@ -542,8 +541,8 @@ func TestF3FlightIsRefusedForItsCallersDeadline(t *testing.T) {
 }
 
 // F3 and B4: so is a caller with an earlier deadline than the callers that wait
-// in the limiter's queue for the same key, by Get, Refresh and GetMany, and
-// they are not disturbed. One that can be served in time joins.
+// in the limiter's queue for the same key, by Get, Refresh and GetMany. The
+// waiting callers are not affected. One that can be served in time joins.
 func TestF3JoinerWithAnEarlierDeadlineIsRefusedAtOnce(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
@@ -588,8 +587,8 @@ func TestF3JoinerOfAHigherClassMovesTheFlightUp(t *testing.T) {
 	})
 }
 
-// F3: a refusal for one caller's deadline does not reach a caller with a later
-// one who has joined, nor one with none.
+// F3: a refusal for one caller's deadline does not reach a joined caller with a
+// later deadline, nor one without a deadline.
 func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
 	for _, later := range []time.Duration{0, 5 * time.Second} {
 		tell(t, func(s *story) {
@@ -620,8 +619,8 @@ func TestF3RefusalForADeadlineGoesToThatCallerOnly(t *testing.T) {
 	}
 }
 
-// B4: the limiter's MaxWait holds for a flight that was queued with a deadline,
-// when a caller without one has joined it since.
+// B4: the limiter's MaxWait applies to a flight that was queued with a deadline
+// and joined by a caller without one.
 func TestB4MaxWaitHoldsForAFlightOfManyCallers(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Hour}

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Close in the middle of everything that may run: every caller gets ErrClosed
-// at once, and nothing is left.
+// Close while everything runs that can run: every caller gets ErrClosed at
+// once, and nothing is left.
 func TestE9CloseDuringEverything(t *testing.T) {
 	tell(t, func(s *story) {
 		m, b := &mill{}, &bulk{}
@@ -134,7 +134,7 @@ func TestE9CloseErrorCountsLoadsThatIgnoreTheirCancellation(t *testing.T) {
 		}
 		wantInUse(s, c, 3)
 
-		var closers []*answer // again, by several, to go on waiting
+		var closers []*answer // several more calls, which keep waiting
 		for range 3 {
 			closers = append(closers, s.ask(func() weir.Result[int] { return weir.Result[int]{Err: g.Close(s.Context())} }))
 		}
@@ -153,7 +153,7 @@ func TestE9CloseWithAnEndedContext(t *testing.T) {
 		ended, cancel := s.cancelable()
 		cancel(nil)
 		idle := s.guard((&mill{}).load, weir.Options{})
-		for range 64 { // a select between the two would be wrong half the time
+		for range 64 { // a select between the two would be wrong half of the time
 			if err := idle.Close(ended); err != nil {
 				s.Fatalf("Close of an idle Guard = %v; want nil", err)
 			}
@@ -164,12 +164,12 @@ func TestE9CloseWithAnEndedContext(t *testing.T) {
 		if err := g.Close(ended); !errors.As(err, &ce) || ce.Running > 1 {
 			s.Errorf("Close = %v; want a CloseError", err)
 		}
-		s.want(a, 0, weir.ErrClosed, 0) // closed all the same
+		s.want(a, 0, weir.ErrClosed, 0) // closed anyway
 	})
 }
 
-// Callers come while Close is on its way: each has its value or ErrClosed, and
-// no load begins after it.
+// Callers come while Close runs: each gets its value or ErrClosed, and no load
+// begins after Close.
 func TestE9CloseInTheCrowd(t *testing.T) {
 	for range 20 {
 		tell(t, func(s *story) {
@@ -211,8 +211,8 @@ func TestE9CloseInTheCrowd(t *testing.T) {
 	}
 }
 
-// An idle Guard owns no goroutine, also after it has been used, and without a
-// Close: the bubble would not end if one were left.
+// An idle Guard owns no goroutine, even after use and without a Close: the
+// bubble would not end if one were left.
 func TestE9IdleGuardOwnsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := weir.Must(weir.New((&mill{takes: ms}).load, weir.Options{TTL: time.Second, StaleWhileRevalidate: time.Second, SoftTimeout: time.Second, AbandonGrace: time.Hour}))
@@ -227,10 +227,10 @@ func TestE9IdleGuardOwnsNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestEverythingAtOnce has all kinds of callers and writers, a source with all
-// kinds of faults, and a limiter, at random and at the same time. A value must
-// belong to its key; a call must be answered by its deadline; and in the end
-// all must be at rest, with all permits back.
+// TestEverythingAtOnce runs all kinds of callers and writers, a source with all
+// kinds of faults, and a limiter, at random and concurrently. A value must
+// belong to its key, a call must return by its deadline, and in the end nothing
+// may run and all permits must be back.
 func TestEverythingAtOnce(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -270,10 +270,10 @@ func everything(s *story, rng *rand.Rand) {
 		case 3:
 			return 0, weir.ErrNotFound
 		case 4:
-			time.Sleep(20 * ms) // hangs, and does not listen
+			time.Sleep(20 * ms) // hangs and ignores its context
 			return -key, nil
 		case 5:
-			takes = time.Hour // hangs, and listens
+			takes = time.Hour // hangs and follows its context
 		}
 		select {
 		case <-time.After(takes):
@@ -364,7 +364,7 @@ func everything(s *story, rng *rand.Rand) {
 		})
 	}
 	wg.Wait()
-	s.at(s.now() + time.Second) // the hard timeout has ended what was left
+	s.at(s.now() + time.Second) // the hard timeout has ended the remaining loads
 	wantGauges(s, g, weir.Stats{})
 	wantInUse(s, c, 0)
 	if running.Load() != 0 || most.Load() > int64(permits) {

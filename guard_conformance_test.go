@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/flight/flighttest"
 )
 
-// loadKey is the context key of the load that a call brings along: a Guard has
-// one function, and a load has its first caller's values.
+// loadKey is the context key of the function that a call brings along: a Guard
+// has one load function, and a load sees its first caller's values.
 type loadKey struct{}
 
 func TestConformance(t *testing.T) {

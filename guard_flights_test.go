@@ -130,7 +130,7 @@ func TestF3Grace(t *testing.T) {
 		s.at(400 * ms)
 		wantGauges(s, g, weir.Stats{})
 
-		s.want(s.get(s.until(500*ms), g, "kept"), 0, context.DeadlineExceeded, 500*ms) // its load began at 400
+		s.want(s.get(s.until(500*ms), g, "kept"), 0, context.DeadlineExceeded, 500*ms) // its load began at 400 ms
 		s.at(799 * ms)
 		rejoined := s.get(s.Context(), g, "kept") // at the last moment
 		s.want(rejoined, 2, nil, 1400*ms)
@@ -158,8 +158,8 @@ func TestF3NeverRunsToItsEndAndKeepsTheValue(t *testing.T) {
 	})
 }
 
-// A background flight counts the Guard as a joiner: that a caller joined it and
-// left changes nothing.
+// A background flight counts the Guard as a joiner: a caller that joins it and
+// leaves changes nothing.
 func TestF3BackgroundFlightGoesOnWithoutJoiners(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}
@@ -194,7 +194,7 @@ func TestF3FlightLeftAtTheSoftTimeoutGoesOn(t *testing.T) {
 			s.Errorf("State, Cause = %v, %v; want stale on error, the soft timeout", r.State, r.Cause)
 		}
 		s.want(s.get(s.Context(), g, "k"), 1, nil, 2100*ms) // the soft timeout counts from the load's start
-		// One who is too impatient even for that, now the only one on it.
+		// A caller that leaves earlier still, now the only one on the flight.
 		s.want(s.ask(func() weir.Result[int] { return g.RefreshResult(s.until(2500*ms), "k") }), 0, context.DeadlineExceeded, 2500*ms)
 		wantGauges(s, g, weir.Stats{Flights: 1, Running: 1})
 		s.at(3 * time.Second)
@@ -246,7 +246,7 @@ func TestF3HardTimeoutAndCloseEndThePinned(t *testing.T) {
 	}
 }
 
-// A live caller comes after the last waiter left a load that is slow to notice.
+// A caller comes after the last waiter has left a load that is slow to stop.
 func TestF4CallerAfterAbandonmentLoadsAnew(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 2 * time.Second, deaf: true}
@@ -265,8 +265,8 @@ func TestF4CallerAfterAbandonmentLoadsAnew(t *testing.T) {
 	})
 }
 
-// The function has returned and a hook of the Guard's still runs: the result is
-// older than who comes now.
+// The function has returned and a hook of the Guard still runs: the result is
+// older than a caller that comes now.
 func TestF4EndingFlightIsNotJoined(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"without a TTL": 0, "with a TTL": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -301,14 +301,14 @@ func TestF4EndingFlightIsNotJoined(t *testing.T) {
 	}
 }
 
-// F5: between commit and the flight's leaving the table no second load starts,
-// nor between a caller's look at memory and the table's lock.
+// F5: no second load starts between the commit and the removal of the flight
+// from the table, nor between a caller's look at memory and the table's lock.
 func TestF5OneLoadForAllWhoEverAsk(t *testing.T) {
 	tell(t, func(s *story) {
 		var loads [50]atomic.Int32
 		g := guardFrom(s, weir.Source[int, int]{Load: func(_ context.Context, key int) (int, error) {
 			loads[key].Add(1)
-			return key, nil // at once, so that callers are everywhere on their way
+			return key, nil // returns at once, so that callers are at every step
 		}}, weir.Options{TTL: time.Hour})
 		var wg sync.WaitGroup
 		for range 16 {
@@ -329,8 +329,8 @@ func TestF5OneLoadForAllWhoEverAsk(t *testing.T) {
 	})
 }
 
-// A slyCtx runs a function when it is first asked whether it has ended, which a
-// call does between its look at memory and the table's lock.
+// A slyCtx runs a function when its Err is first called, which a call does
+// between its look at memory and the table's lock.
 type slyCtx struct {
 	context.Context
 	first *sync.Once
@@ -382,7 +382,7 @@ func TestF5OneThousandCallersOneLoad(t *testing.T) {
 	})
 }
 
-// wantLoads asks for all keys at once, and compares how many loads there were.
+// wantLoads requests all keys concurrently, and compares the number of loads.
 func wantLoads[K comparable](t *testing.T, name string, want int, keys ...K) {
 	t.Run(name, func(t *testing.T) {
 		tell(t, func(s *story) {
@@ -468,8 +468,7 @@ func TestF7KeyUnequalToItself(t *testing.T) {
 	})
 }
 
-// A key that has no == panics in the caller, as in a map, and holds no lock
-// then.
+// A key without == panics in the caller, as in a map, while no lock is held.
 func TestF7IncomparableKeyPanicsInTheCaller(t *testing.T) {
 	tell(t, func(s *story) {
 		g := guardFrom(s, weir.Source[any, int]{Load: func(context.Context, any) (int, error) { return 1, nil }}, weir.Options{TTL: time.Minute})
@@ -498,7 +497,8 @@ func TestF7IncomparableKeyPanicsInTheCaller(t *testing.T) {
 	})
 }
 
-// Ten callers of a load that fails after 300 ms: 300 ms and one load.
+// Ten callers of a load that fails after 300 ms get the error after 300 ms,
+// from one load.
 func TestF8OneFailureForAll(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 300 * ms, err: errDown}
@@ -519,7 +519,7 @@ func TestF8OneFailureForAll(t *testing.T) {
 	})
 }
 
-// TestF9NestedLoads asks for keys from within loads, by every way.
+// TestF9NestedLoads requests keys from within loads, with every method.
 func TestF9NestedLoads(t *testing.T) {
 	type guard = weir.Guard[string, int]
 	get := func(g *guard, ctx context.Context, key string) error { _, err := g.Get(ctx, key); return err }
@@ -570,8 +570,8 @@ func TestF9NestedLoads(t *testing.T) {
 	}
 }
 
-// A load may ask for its own key where it does not wait for itself: in memory,
-// in another Guard, or when it was given up long ago.
+// A load may request its own key if it does not wait for itself: from memory,
+// from another Guard, or after it was given up.
 func TestF9NoFalseAlarm(t *testing.T) {
 	tell(t, func(s *story) {
 		other := s.guard((&mill{}).load, weir.Options{})
@@ -604,7 +604,7 @@ func TestF9NoFalseAlarm(t *testing.T) {
 	})
 }
 
-// A cycle over two callers' loads is not seen; it ends by timeout.
+// A cycle over two callers' loads is not detected; it ends by timeout.
 func TestF9CycleOverTwoCallersEndsByTimeout(t *testing.T) {
 	tell(t, func(s *story) {
 		var g *weir.Guard[string, int]
@@ -619,7 +619,7 @@ func TestF9CycleOverTwoCallersEndsByTimeout(t *testing.T) {
 }
 
 // While a load hangs nothing else waits: hits, misses and writes of other keys,
-// writes of the same key, and Stats.
+// writes of the same key, or Stats.
 func TestNoLockIsHeldDuringALoad(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}

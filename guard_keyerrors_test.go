@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A refusedError is a driver's own error around others.
+// A refusedError is a driver's error type that wraps another error.
 type refusedError struct {
 	err error
 }
 
 func (e *refusedError) Error() string { return "refused: " + e.err.Error() }
 
-// manyError is the same, with several in it.
+// manyError wraps several errors.
 type manyError []error
 
 func (e manyError) Error() string   { return "several" }
@@ -28,8 +28,8 @@ func (e manyError) Unwrap() []error { return e }
 func (e *refusedError) Unwrap() error { return e.err }
 
 // F8: the error of a bulk load is taken apart by key, however it is nested. A
-// key that it does not name fails with what is said of others than single keys,
-// and only if nothing is, it is not found.
+// key that it does not name fails with the errors that are not about single
+// keys; without such errors it is not found.
 func TestF8KeyErrorsInAnyNesting(t *testing.T) {
 	type own = weir.KeyErrors[string]
 	none := weir.ErrNotFound
@@ -66,7 +66,7 @@ func TestF8KeyErrorsInAnyNesting(t *testing.T) {
 		"beside a missing row and another":   {errors.Join(own{"a": none}, wrap(none), errDown), none, errDown, nil},
 		"all of it says missing":             {errors.Join(wrap(none), none), none, none, nil},
 	} {
-		// A failure is not to match ErrNotFound on another key's account.
+		// A failure must not match ErrNotFound because of another key.
 		same := func(r weir.Result[int], want error) bool {
 			return errors.Is(r.Err, want) && (want != nil || r.Err == nil) && errors.Is(r.Err, none) == (want == none)
 		}
@@ -94,8 +94,8 @@ func TestF8KeyErrorsInAnyNesting(t *testing.T) {
 	}
 }
 
-// F8: what is left of an error keeps its type, so that Classify and the callers
-// know it.
+// F8: the rest of an error keeps its type, so that Classify and the callers
+// recognise it.
 func TestF8ErrorsLeftKeepTheirType(t *testing.T) {
 	tell(t, func(s *story) {
 		outer := &refusedError{err: errors.Join(weir.KeyErrors[string]{"a": weir.ErrNotFound}, errDown)}
@@ -117,8 +117,8 @@ func TestF8ErrorsLeftKeepTheirType(t *testing.T) {
 	})
 }
 
-// F8: the errors of keys of another type, as of a bulk load within this one, say
-// nothing about these.
+// F8: errors of keys of another type, for example of a nested bulk load, do not
+// apply to these keys.
 func TestF8KeyErrorsOfOtherKeys(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{err: fmt.Errorf("rows: %w", weir.KeyErrors[int]{7: weir.ErrNotFound}), lacks: []string{"a"}}
@@ -145,13 +145,13 @@ func TestF8StaleValueOutlivesTheErrorOfAnotherKey(t *testing.T) {
 	})
 }
 
-// B3: what LoadEntries may return, beside what is in the map.
+// B3: the results of LoadEntries that are not values in the map.
 func TestB3LoadEntriesAnswersPerKey(t *testing.T) {
 	type entries = map[string]weir.Entry[int]
 	for name, row := range map[string]struct {
 		entries entries
 		err     error
-		want    map[string]any // of a and b, of which a has a previous value, 1
+		want    map[string]any // of a, which has the previous value 1, and of b
 	}{
 		"nil map":                       {nil, nil, map[string]any{"a": weir.ErrNotFound, "b": weir.ErrNotFound}},
 		"nil map and an error":          {nil, errDown, map[string]any{"a": errDown, "b": errDown}},
@@ -189,8 +189,8 @@ func TestB3LoadEntriesAnswersPerKey(t *testing.T) {
 	}
 }
 
-// B3, E6: a key that is gathered twice, since it was invalidated in between, is
-// loaded once, and its previous value is that of the key.
+// B3, E6: a key that is gathered twice because it was invalidated in between is
+// loaded once, and gets the previous value of its key.
 func TestB3LoadEntriesOfAKeyThatIsGatheredTwice(t *testing.T) {
 	tell(t, func(s *story) {
 		var asked []string

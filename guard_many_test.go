@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A bulk is a source of several keys whose manner a story changes as it goes:
-// each load uses the fields as they are when it begins.
+// A bulk is a source of several keys whose behaviour a story changes as it
+// goes: each load uses the fields as they are when it begins.
 type bulk struct {
 	takes time.Duration
 	err   error
@@ -67,14 +67,14 @@ func (b *bulk) want(s *story, calls ...string) {
 	}
 }
 
-// A manyAnswer is what GetMany gave, and when.
+// A manyAnswer is the result of GetMany, and its time.
 type manyAnswer struct {
 	results map[string]weir.Result[int]
 	at      time.Duration
 	done    chan struct{}
 }
 
-// many is ask for GetMany.
+// many calls GetMany on a new goroutine, and returns when that waits.
 func (s *story) many(ctx context.Context, g *weir.Guard[string, int], keys ...string) *manyAnswer {
 	a := &manyAnswer{done: make(chan struct{})}
 	s.ask(func() weir.Result[int] {
@@ -103,9 +103,9 @@ func (s *story) wantMany(a *manyAnswer, at time.Duration, want map[string]any) {
 	}
 }
 
-// single and bulk loads by turns: what runs is joined, what is fresh is not
-// loaded, the rest is one call, which starts before anything is waited for and
-// takes one permit.
+// Single and bulk loads alternate: running loads are joined, fresh keys are not
+// loaded, and the rest is one call, which starts before any wait and takes one
+// permit.
 func TestB3JoinsWhatRunsAndLoadsTheRestInOneCall(t *testing.T) {
 	tell(t, func(s *story) {
 		m, b := &mill{takes: 2 * time.Second}, &bulk{takes: time.Second}
@@ -188,7 +188,7 @@ func TestB3CanceledWhenAllHaveLeft(t *testing.T) {
 		s.want(one, 0, context.DeadlineExceeded, 2*time.Second)
 		delete(gone, "a")
 		s.at(2999 * ms)
-		wantGauges(s, g, weir.Stats{Flights: 3, Running: 1}) // also the key that nobody waits for
+		wantGauges(s, g, weir.Stats{Flights: 3, Running: 1}) // including the key without a caller
 		s.wantMany(other, 3*time.Second, gone)
 		s.at(3 * time.Second)
 		wantGauges(s, g, weir.Stats{})
@@ -215,8 +215,8 @@ func TestB3OneJoinerKeepsTheLoad(t *testing.T) {
 	})
 }
 
-// The context ends in the middle: what is ready is given, the rest has the
-// cause.
+// The context ends in the middle: ready keys have their values, and the rest
+// the cause.
 func TestB3ContextEndsInTheMiddle(t *testing.T) {
 	tell(t, func(s *story) {
 		m, b := &mill{takes: 2 * time.Second}, &bulk{takes: 500 * ms}
@@ -232,8 +232,8 @@ func TestB3ContextEndsInTheMiddle(t *testing.T) {
 	})
 }
 
-// A stale value for which the soft timeout was over before the context ended is
-// given, in whatever order the keys were waited for.
+// If the soft timeout was over before the context ended, the stale value is
+// returned, whatever the order in which the keys were awaited.
 func TestB3SoftTimeoutIsNotLostBehindAnotherKey(t *testing.T) {
 	for range 16 { // a select between the two would be right half the time
 		tell(t, func(s *story) {
@@ -359,8 +359,8 @@ func TestB3WriteDuringABulkLoad(t *testing.T) {
 	})
 }
 
-// A GetMany that meets a bulk load whose function has just returned may not
-// have its values, which are older; it loads all of them anew, in one call.
+// A GetMany that meets a bulk load whose function has just returned must not
+// get its values, which are older; it loads all of them again, in one call.
 func TestB3KeysToLoadAgainAreOneCall(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{}
@@ -387,7 +387,7 @@ func TestB3KeysToLoadAgainAreOneCall(t *testing.T) {
 }
 
 // Many callers with overlapping sets of keys: each key has one load, and each
-// caller its own keys' values.
+// caller gets its keys' values.
 func TestB3Crowd(t *testing.T) {
 	tell(t, func(s *story) {
 		loads := make(map[int]int)

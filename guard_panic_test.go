@@ -32,7 +32,7 @@ var faults = map[string]struct {
 	"goexit": {runtime.Goexit, func(err error) bool { return errors.Is(err, weir.ErrGoexit) }},
 }
 
-// faulty is a Source whose functions do what do says; each kind has one.
+// faulty returns a Source of each kind, whose functions call do.
 func faulty(do func()) map[string]weir.Source[string, int] {
 	wait := func() { time.Sleep(2 * ms); do() }
 	return map[string]weir.Source[string, int]{
@@ -136,8 +136,8 @@ func TestF6FaultReachesEveryJoiner(t *testing.T) {
 	}
 }
 
-// A refresh in the background that does not return normally leaves the value,
-// its permit comes back, and the next refresh is tried after RefreshRetry.
+// If a background refresh panics or exits, the value stays, its permit is
+// released, and the next refresh is tried after RefreshRetry.
 func TestF6FaultInBackgroundRefresh(t *testing.T) {
 	for fault, f := range faults {
 		for kind := range faulty(nil) {
@@ -168,22 +168,22 @@ func TestF6FaultInBackgroundRefresh(t *testing.T) {
 	}
 }
 
-// The callers have left, and then the function panics: nobody is hurt.
+// The function panics after the callers have left: nothing else is affected.
 func TestF6FaultAfterAbandonment(t *testing.T) {
 	for fault, f := range faults {
 		t.Run(fault, func(t *testing.T) {
 			tell(t, func(s *story) {
 				g := guardFrom(s, faulty(f.fault)["Load"], weir.Options{Limiter: concurrency(s, limit.ConcurrencyOptions{Limit: 1})})
 				s.want(s.get(s.until(ms), g, "k"), 0, context.DeadlineExceeded, ms)
-				s.at(5 * ms) // the process lives
+				s.at(5 * ms) // the process survives
 				wantGauges(s, g, weir.Stats{})
 			})
 		})
 	}
 }
 
-// A fault beyond the hard timeout frees its permit and its place among the
-// stuck.
+// A fault after the hard timeout releases the permit and ends the load's count
+// as stuck.
 func TestF6FaultOfAStuckLoad(t *testing.T) {
 	for fault, f := range faults {
 		t.Run(fault, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestF6FaultOfAStuckLoad(t *testing.T) {
 	}
 }
 
-// Classify that panics says nothing, so that the error is transient.
+// If Classify panics, the error is transient.
 func TestF6ClassifyThatPanics(t *testing.T) {
 	tell(t, func(s *story) {
 		g := s.guard((&mill{takes: ms, err: errDown}).load, weir.Options{
@@ -222,7 +222,7 @@ func TestF6ClassifyThatPanics(t *testing.T) {
 	})
 }
 
-// A rude observer panics in each of its methods.
+// rude is an Observer that panics in each of its methods.
 type rude struct{}
 
 func (rude) LoadStart(context.Context, weir.LoadInfo) context.Context { panic("start") }
@@ -244,14 +244,14 @@ func TestF6ObserverThatPanics(t *testing.T) {
 		s.want(s.get(s.Context(), g, "k"), 1, nil, 2001*ms) // stale on error
 		m.deaf, m.takes = true, 2*time.Second
 		s.want(s.get(s.until(2100*ms), g, "left"), 0, context.DeadlineExceeded, 2100*ms)
-		s.at(10 * time.Second) // it has timed out, too, and returned
+		s.at(10 * time.Second) // it has timed out too, and returned
 		if n := g.Stats().ObserverPanics; n < 12 {
 			s.Errorf("ObserverPanics = %d; want all counted", n)
 		}
 	})
 }
 
-// A Clone that panics does so in its caller, and leaves the flight in order.
+// A panic of Clone happens in its caller, and does not affect the flight.
 func TestF6CloneThatPanics(t *testing.T) {
 	tell(t, func(s *story) {
 		rotten := true
@@ -280,7 +280,7 @@ func TestF6CloneThatPanics(t *testing.T) {
 	})
 }
 
-// A limiter from elsewhere that panics when it takes a permit back harms nobody.
+// A user's limiter that panics in Release affects no caller.
 func TestF6LimiterThatPanicsInRelease(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{}

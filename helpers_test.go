@@ -30,7 +30,8 @@ func tell(t *testing.T, f func(s *story)) {
 
 func (s *story) now() time.Duration { return time.Since(s.start) }
 
-// at sleeps until d after the start, and lets all others do what they do then.
+// at sleeps until d after the start, and waits until all goroutines that wake
+// then block again.
 func (s *story) at(d time.Duration) {
 	time.Sleep(d - s.now())
 	synctest.Wait()
@@ -43,15 +44,16 @@ func (s *story) until(d time.Duration) context.Context {
 	return ctx
 }
 
-// cancelable returns a context and what ends it. The story's end does too.
+// cancelable returns a context and its cancel function. The story's end cancels
+// it too.
 func (s *story) cancelable() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	s.Cleanup(func() { cancel(nil) })
 	return ctx, cancel
 }
 
-// guard makes a Guard around load. At the story's end it is closed, and must
-// then be at rest.
+// guard makes a Guard around load. At the story's end it is closed, and nothing
+// may then run.
 func (s *story) guard(load func(context.Context, string) (int, error), o weir.Options) *weir.Guard[string, int] {
 	s.Helper()
 	return guardFrom(s, weir.Source[string, int]{Load: load}, o)
@@ -77,7 +79,7 @@ func guardFrom[K comparable, V any](s *story, src weir.Source[K, V], o weir.Opti
 	return g
 }
 
-// wantGauges compares what Stats says about the present.
+// wantGauges compares the current values in Stats.
 func wantGauges[K comparable, V any](s *story, g *weir.Guard[K, V], want weir.Stats) {
 	s.Helper()
 	got := g.Stats()
@@ -87,14 +89,14 @@ func wantGauges[K comparable, V any](s *story, g *weir.Guard[K, V], want weir.St
 	}
 }
 
-// An answer is what a call gave, and when.
+// An answer is the result of a call, and its time.
 type answer struct {
 	weir.Result[int]
 	at   time.Duration
 	done chan struct{}
 }
 
-// ask makes a call on a goroutine of its own, and returns when it waits.
+// ask makes a call on a new goroutine, and returns when it waits.
 func (s *story) ask(call func() weir.Result[int]) *answer {
 	a := &answer{done: make(chan struct{})}
 	go func() {
@@ -106,12 +108,13 @@ func (s *story) ask(call func() weir.Result[int]) *answer {
 	return a
 }
 
-// get is ask for GetResult.
+// get calls GetResult with ask.
 func (s *story) get(ctx context.Context, g *weir.Guard[string, int], key string) *answer {
 	return s.ask(func() weir.Result[int] { return g.GetResult(ctx, key) })
 }
 
-// want waits for the answer and compares it. It returns the answer for more.
+// want waits for the answer and compares it. It returns the answer for further
+// checks.
 func (s *story) want(a *answer, value int, err error, at time.Duration) *answer {
 	s.Helper()
 	<-a.done
@@ -121,12 +124,12 @@ func (s *story) want(a *answer, value int, err error, at time.Duration) *answer 
 	return a
 }
 
-// A mill is a source whose manner a story changes as it goes: each load uses
+// A mill is a source whose behaviour a story changes as it goes: each load uses
 // the fields as they are when it begins. Its nth load returns n.
 type mill struct {
 	takes time.Duration
-	deaf  bool  // it ignores its context
-	err   error // with which it fails, at its end
+	deaf  bool  // ignores its context
+	err   error // the error with which it ends
 	runs  atomic.Int64
 }
 
@@ -149,7 +152,7 @@ func (m *mill) load(ctx context.Context, _ string) (int, error) {
 	return n, nil
 }
 
-// wantRuns compares how many loads the mill has begun.
+// wantRuns compares the number of loads that the mill has begun.
 func (s *story) wantRuns(m *mill, want int64) {
 	s.Helper()
 	if n := m.runs.Load(); n != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// counts are what h tells of its keys, as counts rather than rates.
+// counts returns the keys of h with counts instead of rates.
 func counts(h inspect.HotKeys, of []inspect.HotKey) map[string]float64 {
 	m := map[string]float64{}
 	for _, k := range of {
@@ -22,7 +22,8 @@ func counts(h inspect.HotKeys, of []inspect.HotKey) map[string]float64 {
 	return m
 }
 
-// wantCounts compares to a hundredth: within half a second nothing fades by more.
+// wantCounts compares with a tolerance of one hundredth: no count fades by more
+// within half a second.
 func wantCounts(t *testing.T, what string, got map[string]float64, want map[string]float64) {
 	t.Helper()
 	same := len(got) == len(want)
@@ -34,7 +35,7 @@ func wantCounts(t *testing.T, what string, got map[string]float64, want map[stri
 	}
 }
 
-// Every call counts once, whatever it is answered from, and nothing else does.
+// Every call counts once, hit or not, and nothing else counts.
 func TestO3_HotKeysByTraffic(t *testing.T) {
 	o := fourInstants
 	o.HotKeys, o.NegativeTTL, o.FailureMemo.Transient.Initial = 10, time.Hour, time.Hour
@@ -75,8 +76,8 @@ func TestO3_HotKeysByTraffic(t *testing.T) {
 	})
 }
 
-// A stale hit and what refreshes it are one call. The load time is that of all
-// loads, those in the background too, of bulk loads in equal parts.
+// A stale hit and its refresh are one call. The load time is that of all loads,
+// including those in the background, with bulk loads divided evenly.
 func TestO3_HotKeysByLoadTime(t *testing.T) {
 	o := fourInstants
 	o.HotKeys, o.LoadTimeout = 10, 10*sec
@@ -111,8 +112,8 @@ func TestO3_HotKeysByLoadTime(t *testing.T) {
 	})
 }
 
-// A hung load is recorded when its time is over, though it has not returned,
-// and with no more than its time when it has.
+// A hung load is recorded at its timeout, before it has returned, and with no
+// more than its total time when it returns.
 func TestO3_HotKeysOfALoadThatHangs(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 20 * sec, deaf: true}
@@ -139,7 +140,7 @@ func TestO3_HotKeysOfALoadThatHangs(t *testing.T) {
 	})
 }
 
-// An answer that another instance has loaded is a call, and no load.
+// A value loaded by another instance counts as a call, not as a load.
 func TestO3_HotKeysInAFleet(t *testing.T) {
 	inFleet(t, func(s *site) {
 		all := s.instances(2, func(o *weir.Options) { o.HotKeys = 3 })
@@ -153,7 +154,7 @@ func TestO3_HotKeysInAFleet(t *testing.T) {
 	})
 }
 
-// Random calls of every kind, held against what was counted beside them.
+// Random calls of every kind, compared with exact counts.
 func TestO3_HotKeysAgainstExactCounts(t *testing.T) {
 	for seed := range uint64(10) {
 		rec := &recorder{}
@@ -213,7 +214,7 @@ func TestO3_HotKeysAgainstExactCounts(t *testing.T) {
 	}
 }
 
-// Without the option there are none, and a call looks at nothing.
+// Without the option there are no hot keys, and calls are not counted.
 func TestO3_HotKeysAreOffByDefault(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.prime("k")

@@ -17,16 +17,17 @@ type Inspector interface {
 	// Name is Options.Name.
 	Name() string
 	Stats() Stats
-	// LoadTimes are how long the user's function ran, WaitTimes how long calls have waited
-	// for a load. A hit is in neither.
+	// LoadTimes are the running times of the user's function, WaitTimes the times that
+	// calls have waited for a load. Hits are in neither.
 	LoadTimes() inspect.Durations
 	WaitTimes() inspect.Durations
-	// ActiveFlights returns at most so many of what is in flight, the oldest first.
+	// ActiveFlights returns at most most flights, oldest first.
 	ActiveFlights(most int) []inspect.Flight
-	// CountEntries goes through all of the memory and counts. It is for consoles: some
-	// ten milliseconds for a million entries, in which the Guard is not held up.
+	// CountEntries counts all entries in memory. It is for consoles: a million entries
+	// take some ten milliseconds, and the Guard is not blocked.
 	CountEntries() inspect.Entries
-	// HotKeys returns at most so many of each kind; none without Options.HotKeys.
+	// HotKeys returns at most most keys of each kind; none without
+	// Options.HotKeys.
 	HotKeys(most int) inspect.HotKeys
 	// Limiter is Options.Limiter, nil for none.
 	Limiter() limit.Limiter
@@ -46,13 +47,13 @@ func (g *Guard[K, V]) Name() string { return g.o.Name }
 // Limiter returns Options.Limiter, nil for none.
 func (g *Guard[K, V]) Limiter() limit.Limiter { return g.o.Limiter }
 
-// LoadTimes returns how long the user's function has run, for each load that has
-// returned. A bulk load is one.
+// LoadTimes returns the running times of the user's function, for loads that
+// have returned. A bulk load counts once.
 func (g *Guard[K, V]) LoadTimes() inspect.Durations { return g.loads.Durations() }
 
 // WaitTimes returns how long calls have waited for a load, their own or another's,
-// those that left among them. A GetMany waits for each key that memory does not
-// answer, for all at once.
+// including calls that left. A GetMany counts one wait for each key that memory
+// does not answer; they run at the same time.
 func (g *Guard[K, V]) WaitTimes() inspect.Durations { return g.waits.Durations() }
 
 // measure records how long the user's function took.
@@ -69,10 +70,10 @@ const (
 	stageRunning              // the function was called
 )
 
-// ActiveFlights returns at most so many of the loads in flight, the oldest first; zero
-// or less is none. Those whose function does not return although they were given
-// up, because of the hard timeout, or as all callers have left, are stuck. It
-// takes the Guard's lock for a moment.
+// ActiveFlights returns at most most of the loads in flight, oldest first; for zero or
+// less it returns none. A load is stuck if it was given up, because of the hard
+// timeout or because all callers left, and its function has not returned.
+// ActiveFlights takes the Guard's lock for a moment.
 func (g *Guard[K, V]) ActiveFlights(most int) []inspect.Flight {
 	if most <= 0 {
 		return nil
@@ -82,7 +83,7 @@ func (g *Guard[K, V]) ActiveFlights(most int) []inspect.Flight {
 	return flights
 }
 
-// collectFlights is ActiveFlights before they are in order.
+// collectFlights is ActiveFlights without the order.
 func (g *Guard[K, V]) collectFlights(most int) []inspect.Flight {
 	now := g.clock()
 	g.flights.Lock()
@@ -108,8 +109,8 @@ func (g *Guard[K, V]) collectFlights(most int) []inspect.Flight {
 	return flights
 }
 
-// stateLocked returns what l does. It reports false if that is nothing any more:
-// it was given up and is on its way out, or each of its keys has gone another way.
+// stateLocked returns the state of l. It returns false if l does nothing any more:
+// it was given up and is ending, or each of its keys has moved to another load.
 // The table's lock must be held.
 func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.FlightState, bool) {
 	stage, returned := l.Stage.Load(), l.Ending()
@@ -118,7 +119,7 @@ func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.Flig
 		return "", false
 	case l.FinalLocked():
 		return inspect.FlightStuck, true
-	case stage == stageAsking, returned && g.fleet != nil: // then the outcome goes to the fleet
+	case stage == stageAsking, returned && g.fleet != nil: // it is sending the outcome to the fleet
 		return inspect.FlightAsking, true
 	case stage == stageRunning:
 		return inspect.FlightRunning, true
@@ -126,9 +127,9 @@ func (g *Guard[K, V]) stateLocked(l *inflight.Load[K, outcome[V]]) (inspect.Flig
 	return inspect.FlightQueued, true
 }
 
-// CountEntries counts what memory holds, by what would become of a Get now. With
-// RefreshBeta an entry is due for its refresh as soon as hits draw. It does not
-// take the Guard's lock, and does not count as a use of the entries.
+// CountEntries counts the entries in memory by how a Get would use them now.
+// With RefreshBeta an entry is due for its refresh as soon as hits draw. It does
+// not take the Guard's lock, and does not count as a use of the entries.
 func (g *Guard[K, V]) CountEntries() inspect.Entries {
 	var n inspect.Entries
 	now := g.clock()
@@ -138,7 +139,7 @@ func (g *Guard[K, V]) CountEntries() inspect.Entries {
 	return n
 }
 
-// standing returns the one of the counts in n that e belongs to at now.
+// standing returns the count in n that e belongs to at now.
 func (e *entry[V]) standing(n *inspect.Entries, now instant) *int {
 	fresh := now < e.freshUntil
 	switch {
@@ -160,15 +161,14 @@ func (e *entry[V]) standing(n *inspect.Entries, now instant) *int {
 	return &n.Dead
 }
 
-// HotKeys returns at most so many of the keys with the most calls, and of the
-// keys whose loads take the longest in total; no more than Options.HotKeys. A
-// call of Get, GetResult or Refresh is a call, and so is each distinct key of a
-// GetMany, whatever it is answered from. The time of a bulk load is divided
-// evenly between its keys. A load that hangs counts with LoadTimeout when that is
-// over, and with the rest when it returns.
+// HotKeys returns the keys with the most calls and the keys with the longest
+// total load time: at most most of each, and no more than Options.HotKeys. Each
+// Get, GetResult or Refresh is a call, and so is each distinct key of a GetMany,
+// hit or not. The time of a bulk load is divided evenly between its keys. A load
+// that hangs adds LoadTimeout when that is over, and the rest when it returns.
 func (g *Guard[K, V]) HotKeys(most int) inspect.HotKeys { return g.hot.HotKeys(most, g.clock()) }
 
-// asked counts a call for the hot keys, of which there must be some. turn differs
+// asked counts a call in the sketch of hot keys, which must be on. turn differs
 // from call to call.
 func (g *Guard[K, V]) asked(key K, turn uint64, now instant) {
 	if weight := g.hot.Sample(now, turn); weight > 0 {
@@ -176,7 +176,7 @@ func (g *Guard[K, V]) asked(key K, turn uint64, now instant) {
 	}
 }
 
-// heat counts the load time of the run's keys for the hot keys.
+// heat adds the load time of the run's keys to the sketch of hot keys.
 func (r *run[K, V]) heat() {
 	if r.g.hot == nil || r.ctx == nil {
 		return
@@ -188,7 +188,7 @@ func (r *run[K, V]) heat() {
 	r.g.worked(r.l.Flights(), took)
 }
 
-// worked counts the time took as that of flights, for the hot keys.
+// worked adds took as the load time of flights to the sketch of hot keys.
 func (g *Guard[K, V]) worked(flights []*inflight.Flight[K, outcome[V]], took time.Duration) {
 	if g.hot == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// onePermit is a limiter of one load at a time.
+// onePermit returns a limiter for one load at a time.
 func (s *story) onePermit() limit.Limiter {
 	l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *story) onePermit() limit.Limiter {
 	return l
 }
 
-// wantFlights compares what is in flight.
+// wantFlights compares the active flights.
 func wantFlights[K comparable, V any](t *testing.T, g *weir.Guard[K, V], want ...inspect.Flight) {
 	t.Helper()
 	synctest.Wait()
@@ -34,7 +34,8 @@ func wantFlights[K comparable, V any](t *testing.T, g *weir.Guard[K, V], want ..
 	}
 }
 
-// A load runs, another waits for its permit; one is given up and does not return.
+// One load runs, another waits for its permit, and one is given up and does not
+// return.
 func TestO3_FlightsRunQueueAndGetStuck(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 10 * sec, deaf: true}
@@ -65,8 +66,8 @@ func TestO3_FlightsRunQueueAndGetStuck(t *testing.T) {
 	})
 }
 
-// What its callers have left is stuck until it returns; a load that follows its
-// context is gone at once.
+// An abandoned load is stuck until it returns; one that follows its context is
+// gone at once.
 func TestO3_FlightsThatNobodyWaitsFor(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: 10 * sec, deaf: true}
@@ -98,7 +99,7 @@ func TestO3_FlightsOfRefreshesAndBulkLoads(t *testing.T) {
 	})
 }
 
-// An instance that waits for another asks.
+// An instance that waits for another is in the state asking.
 func TestO3_FlightsInAFleet(t *testing.T) {
 	inFleet(t, func(s *site) {
 		all := s.instances(2, nil)
@@ -114,7 +115,7 @@ func TestO3_FlightsInAFleet(t *testing.T) {
 	})
 }
 
-// A bulk load of which some keys go another way shows those apart.
+// Keys that leave a bulk load for their own loads are listed separately.
 func TestO3_FlightsThatAreMoved(t *testing.T) {
 	inFleet(t, func(s *site) {
 		o := weir.Options{Name: "rows", TTL: time.Minute, Fleet: weir.Fleet{Config: fleet.Config{Tier: s.tier, Lease: 600 * ms}}}
@@ -142,7 +143,7 @@ func TestO3_FlightsThatAreMoved(t *testing.T) {
 	})
 }
 
-// However many there are, the oldest are listed, in their order.
+// The oldest flights are listed in order, however many there are.
 func TestO3_FlightsAreBounded(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Minute}
@@ -165,7 +166,7 @@ func TestO3_FlightsAreBounded(t *testing.T) {
 	})
 }
 
-// Each entry is counted as what a Get would find.
+// Each entry is counted by how a Get would use it.
 func TestO3_EntriesByTheirInstants(t *testing.T) {
 	o := fourInstants
 	o.NegativeTTL, o.FailureMemo.Transient.Initial = 50*sec, 20*sec
@@ -215,7 +216,8 @@ func TestO3_EntriesOfAnInvalidatedTagAreDead(t *testing.T) {
 	})
 }
 
-// Loads and Waits equal what an Observer receives, in number and length.
+// LoadTimes and WaitTimes equal the durations that an Observer receives, in
+// number and length.
 func TestO3_DurationsAreWhatAnObserverIsTold(t *testing.T) {
 	for seed := range uint64(8) {
 		rec := &recorder{}
@@ -269,8 +271,8 @@ func wantDurations(t *testing.T, what string, got, want inspect.Durations) {
 	}
 }
 
-// The keys of a GetMany wait at the same time, however they are looked after, and
-// a hit does not wait.
+// The keys of a GetMany wait concurrently, in whatever order they are awaited,
+// and a hit does not wait.
 func TestO3_WaitsOfAGetMany(t *testing.T) {
 	b := &bulk{takes: 3 * sec}
 	playFrom(t, weir.Options{TTL: time.Hour}, func(src *weir.Source[string, int]) { src.LoadEntries = entriesOf(b.load) }, func(s *scene) {
@@ -287,7 +289,7 @@ func TestO3_WaitsOfAGetMany(t *testing.T) {
 	})
 }
 
-// A load that panics or exits has run too; one that is refused has not.
+// A load that panics or exits counts as run; a refused one does not.
 func TestO3_LoadsThatDoNotReturn(t *testing.T) {
 	g := &gate{}
 	play(t, weir.Options{Limiter: g}, func(s *scene) {
@@ -310,7 +312,7 @@ func TestO3_InspectorSaysWhoItIs(t *testing.T) {
 	}
 }
 
-// All is looked at while all is used.
+// All inspections run under traffic.
 func TestO3_LookingUnderTraffic(t *testing.T) {
 	g := weir.Must(weir.NewFrom(weir.Source[string, int]{
 		Load: func(context.Context, string) (int, error) { return 1, nil },

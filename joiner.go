@@ -14,12 +14,12 @@ import (
 type joiner[K comparable, V any] struct {
 	flight *inflight.Flight[K, outcome[V]]
 	taken  bool
-	// inCrowd is the call in the flight's crowd; nil if nobody asks for it. It is not
-	// in the call itself, which stays on its goroutine's stack.
+	// inCrowd is the call in the flight's crowd; nil if no limiter or nested call
+	// needs it. It is not in the call itself, which stays on its goroutine's stack.
 	inCrowd *admit.Joiner
 }
 
-// end ends what the call lends.
+// end ends the lending of the call's permit.
 func (j *joiner[K, V]) end() {
 	j.taken = false
 	if j.inCrowd != nil {
@@ -27,7 +27,7 @@ func (j *joiner[K, V]) end() {
 	}
 }
 
-// attachLocked notes that the call is on f. The table's lock must be held.
+// attachLocked records that the call is on f. The table's lock must be held.
 func (c *call[K, V]) attachLocked(f *inflight.Flight[K, outcome[V]]) {
 	c.joiner = joiner[K, V]{flight: f, taken: true}
 	edge := lend.Between(c.within, &f.Load().Call)
@@ -37,9 +37,9 @@ func (c *call[K, V]) attachLocked(f *inflight.Flight[K, outcome[V]]) {
 	}
 }
 
-// leave takes the call off its flight, if it is on one. A load that is queued has
-// the priority of the calls that stay. leave reports false if there is nothing to leave
-// any more, as the flight's answer is there.
+// leave takes the call off its flight, if it is on one. A load that is queued has the
+// priority of the calls that stay. leave returns false if there is nothing left to
+// leave, because the flight has its answer.
 func (c *call[K, V]) leave() bool {
 	if !c.joiner.taken {
 		return false
@@ -61,8 +61,8 @@ func (c *call[K, V]) leave() bool {
 }
 
 // waitForFlight waits until the flight has its answer or the call's context ends,
-// whichever is first; an answer that is there wins. When the context ended the
-// call has left, and the cause is returned.
+// whichever is first; if both are true, the answer wins. If the context ended,
+// the call leaves the flight and the cause is returned.
 func (c *call[K, V]) waitForFlight() error {
 	f := c.joiner.flight
 	if !f.Await(c.ctx, nil) && c.leave() {

@@ -8,15 +8,14 @@ import (
 	"slices"
 )
 
-// KeyErrors is what Source.LoadMany and Source.LoadEntries return, beside what
-// they have loaded, when some keys have failed: each with an error of its own,
-// which has a class of its own. A nil error is none. A key that is in both has
-// failed.
+// KeyErrors is the error of a Source.LoadMany or Source.LoadEntries when some
+// keys have failed. It has one error per key, each with its own class; a nil
+// error is ignored. A key that has both a value and an error has failed.
 //
 // KeyErrors may be wrapped, and joined with other errors, in any nesting. Alone
-// it says all there is to say: a key that it does not name, and that has no
-// value, is not found. Joined with another error such a key has failed with that
-// one. If two KeyErrors name one key, a failure outweighs not-found.
+// it is complete: a key that it does not name and that has no value is not
+// found. If it is joined with another error, such a key has failed with that
+// error. If two KeyErrors name one key, a failure outweighs not-found.
 //
 // SetMany returns KeyErrors as well.
 type KeyErrors[K comparable] map[K]error
@@ -37,13 +36,13 @@ func (e KeyErrors[K]) Unwrap() []error { return slices.Collect(maps.Values(e)) }
 // keyed marks KeyErrors of any K.
 func (e KeyErrors[K]) keyed() {}
 
-// A verdict is what the error of a bulk load says about its keys.
+// A verdict assigns the error of a bulk load to its keys.
 type verdict[K comparable] struct {
 	own  KeyErrors[K] // of the keys that it names
 	rest error        // of a key that it does not name and that has no value
 }
 
-// judge returns what err, which may be nil, says about the keys of a bulk load.
+// judge returns the verdict of err, which may be nil.
 func judge[K comparable](err error) verdict[K] {
 	if err == nil {
 		return verdict[K]{rest: ErrNotFound}
@@ -55,8 +54,8 @@ func judge[K comparable](err error) verdict[K] {
 	return verdict[K]{named, rest}
 }
 
-// of returns the error of key, nil for none. loaded: the load has brought
-// something for it.
+// of returns the error of key, nil for none. loaded means that the load has
+// returned a value for it.
 func (v verdict[K]) of(key K, loaded bool) error {
 	if err := v.own[key]; err != nil {
 		return err
@@ -67,13 +66,13 @@ func (v verdict[K]) of(key K, loaded bool) error {
 	return v.rest
 }
 
-// split takes the errors of single keys out of err, and returns what is left,
-// nil for nothing. It reports whether that is another error than err: where it
-// is not, err stays as it was made.
+// split takes the errors of single keys out of err, and returns the rest, nil
+// if nothing is left. changed reports whether the rest differs from err: if
+// not, the caller keeps err itself.
 //
-// What is left must not match ErrNotFound on account of another key, or a key
-// that has failed would pass for one that does not exist. So of several joined
-// errors those that say not-found are dropped if others say something else.
+// The rest must not match ErrNotFound because of another key, or a key that has
+// failed would be treated as one that does not exist. So not-found errors among
+// several joined errors are dropped if there are others.
 func split[K comparable](err error) (named KeyErrors[K], rest error, changed bool) {
 	switch e := err.(type) {
 	case KeyErrors[K]:
@@ -130,7 +129,7 @@ func splitJoined[K comparable](err error, parts []error) (named KeyErrors[K], re
 	return named, &pruned{outer: err, error: errors.Join(failed...)}, true
 }
 
-// with returns e and more; neither is altered.
+// with returns the union of e and more; neither is altered.
 func (e KeyErrors[K]) with(more KeyErrors[K]) KeyErrors[K] {
 	if len(e) == 0 {
 		return more
@@ -148,8 +147,8 @@ func (e KeyErrors[K]) with(more KeyErrors[K]) KeyErrors[K] {
 	return all
 }
 
-// pruned is an error without those of its parts that are about other keys. Of
-// outer, which wraps them all, its own type and identity are left.
+// pruned is an error without its parts that are about other keys. It keeps the
+// type and identity of outer, which wraps them all.
 type pruned struct {
 	outer error
 	error // what is left
@@ -159,7 +158,7 @@ func (e *pruned) Unwrap() error { return e.error }
 
 func (e *pruned) Is(target error) bool {
 	if target == ErrNotFound {
-		return false // only what is left can say that
+		return false // only the rest can match it
 	}
 	if reflect.TypeOf(target).Comparable() && e.outer == target {
 		return true
@@ -178,5 +177,5 @@ func (e *pruned) As(target any) bool {
 	return ok && x.As(target)
 }
 
-// opaque is an error of which nothing but the text is of use.
+// opaque hides everything but the text of an error.
 type opaque struct{ error }

@@ -10,28 +10,29 @@ import (
 	"github.com/weir-go/weir/internal/lend"
 )
 
-// GetMany is [Guard.GetResult] for several keys: it answers from memory what
-// it can, joins the loads that are running for others, and loads the rest in
-// one call of Source.LoadMany or LoadEntries, under one permit; with
-// Options.Batch in one for each scope and MaxSize keys. Without either it starts
-// a load for each. The map has one result for each distinct key.
+// GetMany is [Guard.GetResult] for several keys: it answers from memory where it
+// can, joins running loads, and loads the remaining keys in one call of
+// Source.LoadMany or LoadEntries, under one permit; with Options.Batch in one
+// call per scope and MaxSize keys. Without either function it starts a load per
+// key. The map has one result for each distinct key.
 //
-// When ctx ends, the keys that have no answer yet get its cause. A bulk load
-// is canceled when the callers of all its keys have left.
+// When ctx ends, the keys without a result get its cause as their error. A bulk
+// load is canceled when the callers of all its keys have left.
 func (g *Guard[K, V]) GetMany(ctx context.Context, keys []K) map[K]Result[V] {
 	m := g.many(ctx, keys, Policy{})
 	defer m.leave()
 	return m.all()
 }
 
-// GetManySeq is [Guard.GetMany] for results in the order of keys, each as soon
-// as it and those before it are there. A key that is in keys twice comes twice,
-// with the same result.
+// GetManySeq is [Guard.GetMany] with results in the order of keys, each as soon
+// as it and those before it are available. A key that is in keys twice is
+// yielded twice, with the same result.
 //
 // All loads start when the iteration begins, before the first result, and again
-// in each iteration. One that ends early leaves the loads of the keys that it
-// has not reached, and who else waits for them keeps them running. Nothing is
-// held over the loop's body: it may take its time, and call the Guard.
+// in each iteration. An iteration that ends early leaves the loads of the keys
+// that it has not reached; other callers that wait for them keep them running.
+// No lock is held during the loop's body: it may be slow, and may call the
+// Guard.
 func (g *Guard[K, V]) GetManySeq(ctx context.Context, keys []K) iter.Seq2[K, Result[V]] {
 	return func(yield func(K, Result[V]) bool) {
 		m := g.many(ctx, keys, Policy{})
@@ -48,15 +49,15 @@ func (g *Guard[K, V]) GetManySeq(ctx context.Context, keys []K) iter.Seq2[K, Res
 type many[K comparable, V any] struct {
 	g       *Guard[K, V]
 	ctx     context.Context
-	policy  Policy // of each call: that of a Refresh, or none
+	policy  Policy // of each call: that of Refresh, or the zero Policy
 	results map[K]Result[V]
-	counted map[K]bool       // of keys that are looked at again, those that were on a load
+	counted map[K]bool       // keys in again that already waited for a load
 	calls   []manyCall[K, V] // of the keys that are not in memory
-	at      map[K]int        // where in calls a key is; nil until somebody asks
+	at      map[K]int        // index of a key in calls; nil until needed
 	again   []K              // keys for which memory must be looked at again
 }
 
-// A manyCall is a call that is on its flight, or waits for one to settle.
+// A manyCall is a call that is on a flight, or waits until one is final.
 type manyCall[K comparable, V any] struct {
 	call[K, V]
 	joined bool
@@ -64,7 +65,7 @@ type manyCall[K comparable, V any] struct {
 	ending *inflight.Flight[K, outcome[V]] // instead of a joiner: its result is older than the call
 }
 
-// many answers from memory what it can, and starts or joins the loads of the
+// many answers from memory where it can, and starts or joins the loads of the
 // other keys. The caller defers leave at once.
 func (g *Guard[K, V]) many(ctx context.Context, keys []K, p Policy) *many[K, V] {
 	m := &many[K, V]{
@@ -82,7 +83,7 @@ func (m *many[K, V]) leave() {
 	}
 }
 
-// begin looks at memory, and starts or joins the loads of what is not there.
+// begin looks at memory, and starts or joins the loads of the missing keys.
 // User code that does not return leaves no joiner behind.
 func (m *many[K, V]) begin(keys []K) {
 	m.calls, m.at, m.again = nil, nil, nil
@@ -98,15 +99,15 @@ func (m *many[K, V]) begin(keys []K) {
 	}()
 	m.calls = make([]manyCall[K, V], 0, len(missing))
 	m.load(missing)
-	for i := range m.calls { // all of them wait from now on, though one after another is looked after
+	for i := range m.calls { // all of them wait from now on, although they are awaited one after another
 		m.calls[i].waitStart()
 	}
 	begun = true
 }
 
-// all waits for the keys that have no answer yet, and returns all results. Where
-// memory must be looked at again for some keys, it is for all of them together:
-// that is rare, but then they may be many, and must not be loaded one by one.
+// all waits for the keys without a result, and returns all results. Keys for
+// which memory must be looked at again are handled together: this is rare, but
+// there may be many of them, and they must not be loaded one by one.
 func (m *many[K, V]) all() map[K]Result[V] {
 	for {
 		for i := range m.calls {
@@ -119,7 +120,8 @@ func (m *many[K, V]) all() map[K]Result[V] {
 	}
 }
 
-// one waits for the answer of key, which is one of those that m was begun with.
+// one waits for the result of key, which must be one of the keys that m began
+// with.
 func (m *many[K, V]) one(key K) Result[V] {
 	if err := checkKey(key); err != nil {
 		return Result[V]{Err: err}
@@ -136,10 +138,11 @@ func (m *many[K, V]) one(key K) Result[V] {
 	if r, ok := m.results[key]; ok {
 		return r
 	}
-	return m.all()[key] // it is one of those in again
+	return m.all()[key] // key is in again
 }
 
-// await waits for the answer of c, or notes that memory must be looked at again.
+// await waits for the result of c, or records that memory must be looked at
+// again.
 func (m *many[K, V]) await(c *manyCall[K, V]) {
 	if c.done {
 		return
@@ -160,14 +163,14 @@ func (m *many[K, V]) await(c *manyCall[K, V]) {
 	m.lookAgain(c.key)
 }
 
-// lookAgain takes key for the next round.
+// lookAgain adds key to the next round.
 func (m *many[K, V]) lookAgain(key K) {
 	delete(m.results, key)
 	m.again = append(m.again, key)
 }
 
-// fromMemory answers what memory can, starts one refresh for all that are
-// due, and returns the other keys.
+// fromMemory answers from memory where it can, starts one refresh for all keys
+// that are due, and returns the other keys.
 func (m *many[K, V]) fromMemory(keys []K) []missing[K, V] {
 	g := m.g
 	var rest []missing[K, V]
@@ -204,7 +207,7 @@ func (m *many[K, V]) fromMemory(keys []K) []missing[K, V] {
 	return rest
 }
 
-// missing is a key that memory does not answer, and what it holds.
+// missing is a key that memory cannot answer, with the entry that it holds.
 type missing[K comparable, V any] struct {
 	key   K
 	entry *entry[V]
@@ -215,14 +218,14 @@ func (m *many[K, V]) call(key K) call[K, V] {
 	return call[K, V]{g: m.g, ctx: m.ctx, key: key, policy: m.policy, forced: m.policy.Bypass, counted: m.counted[key]}
 }
 
-// turnedCall is a call whose load is queued for too long for it.
+// turnedCall is a call whose load is queued longer than the call can wait.
 type turnedCall[K comparable, V any] struct {
 	call[K, V]
 	refusal error
 }
 
 // load joins the flights of the keys, and starts a load for those that have
-// none, before anything is waited for. To the keys that it refuses it answers
+// none, before it waits for any of them. It sets the results of refused keys
 // itself.
 func (m *many[K, V]) load(rest []missing[K, V]) {
 	g := m.g
@@ -245,7 +248,7 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 	scopes := g.scopesOf(ready)
 
 	g.flights.Lock()
-	on := func(key K, joined bool) *manyCall[K, V] { // there is room: a call stays where it is
+	on := func(key K, joined bool) *manyCall[K, V] { // calls has the capacity: a call is not moved
 		m.calls = append(m.calls, manyCall[K, V]{call: m.call(key), joined: joined})
 		c := &m.calls[len(m.calls)-1]
 		c.demand, c.within = d, within
@@ -313,8 +316,8 @@ func (m *many[K, V]) load(rest []missing[K, V]) {
 	}
 }
 
-// startManyLocked puts a load for keys into the table, which nobody can add to.
-// The table's lock must be held.
+// startManyLocked puts a load for keys into the table. No keys can be added to
+// it. The table's lock must be held.
 func (g *Guard[K, V]) startManyLocked(ctx context.Context, keys []K, background bool, now instant, d admit.Demand) *inflight.Load[K, outcome[V]] {
 	l := g.flights.StartManyLocked(ctx, keys, background)
 	l.Seq = g.seq

@@ -6,27 +6,29 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// slack is how many entries may be written between two looks at the bound.
-// With the store's own buffer it keeps a burst within 1,024 entries above it.
+// slack is the number of entries that may be written between two checks of the
+// bound. With the store's own buffer, a burst exceeds the bound by at most
+// 1,024 entries.
 const slack = 256
 
 // trim makes the store keep its bound in a burst of n more writes. The store
-// evicts on a goroutine of its own, which a burst outruns.
+// evicts on its own goroutine, and a burst is faster.
 func (g *Guard[K, V]) trim(n int) {
 	if total := g.stored.Add(uint64(n)); total/slack != (total-uint64(n))/slack {
 		g.store.CleanUp()
 	}
 }
 
-// deleted counts evictions. The store calls it under a lock of its own, for
-// each entry that is removed or replaced.
+// deleted counts evictions. The store calls it under the store's lock, for each
+// entry that is removed or replaced.
 func (g *Guard[K, V]) deleted(e otter.DeletionEvent[K, *entry[V]]) {
 	if e.Cause == otter.CauseOverflow {
 		g.count.evicted.Add(1)
 	}
 }
 
-// reportEviction reports one, on a goroutine of the store and under no lock.
+// reportEviction reports an eviction, on a goroutine of the store and without a
+// lock.
 func (g *Guard[K, V]) reportEviction(e otter.DeletionEvent[K, *entry[V]]) {
 	if e.Cause == otter.CauseOverflow {
 		g.event(context.Background(), EventEvicted, e.Key, nil)
@@ -40,8 +42,8 @@ func (g *Guard[K, V]) removeLocked(key K) {
 	}
 }
 
-// postponeLocked ends the state in which a refresh of key is in flight: the
-// next may start at from. The table's lock must be held.
+// postponeLocked ends the state "refresh in flight" of key: the next refresh
+// may start at from. The table's lock must be held.
 func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 	e := g.lookup(key)
 	if e == nil || e.kind == kindFailure {
@@ -55,12 +57,12 @@ func (g *Guard[K, V]) postponeLocked(key K, from instant) {
 	}
 }
 
-// coolLocked notes that the fleet does not load key until then, because of err,
-// and that there is no need to ask. The table's lock must be held.
+// coolLocked remembers that the fleet does not load key before until, because
+// of err, so that this instance need not ask. The table's lock must be held.
 func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 	e := g.lookup(key)
 	if g.clearing > 0 {
-		e = nil // on its way out, see InvalidateAll
+		e = nil // about to be removed, see InvalidateAll
 	}
 	if e == nil || e.kind != kindNegative || g.clock() >= e.freshUntil {
 		g.store.Set(key, e.withMemo(memo{err: err, until: until, row: 1}))
@@ -69,12 +71,12 @@ func (g *Guard[K, V]) coolLocked(key K, err error, until instant) {
 }
 
 // rememberLocked notes a failed load of key that ended at now: as a memo, if
-// the Options ask for one, and in the time of the next refresh. The value that
-// is there keeps its instants (E3). The table's lock must be held.
+// the Options have one, and by postponing the next refresh. A value in memory
+// keeps its instants (E3). The table's lock must be held.
 func (g *Guard[K, V]) rememberLocked(key K, err error, class Class, now instant) {
 	e := g.lookup(key)
 	if g.clearing > 0 {
-		e = nil // on its way out, see InvalidateAll
+		e = nil // about to be removed, see InvalidateAll
 	}
 	retry := later(now, Backoff{g.o.RefreshRetry, g.o.RefreshRetryMax}.after(e.failedLocked()))
 	if b := g.o.FailureMemo.of(class); b.Initial > 0 && !(e != nil && e.kind == kindNegative && now < e.freshUntil) {

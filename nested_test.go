@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A nest is several Guards before one source, which asks them from within their
-// loads, and how many of its functions do work at once.
+// A nest is several Guards in front of one source, whose loads call each other,
+// with the number of functions that work at once.
 type nest struct {
 	*testing.T
 	l    limit.Limiter
@@ -61,7 +61,8 @@ func (n *nest) guard(load func(context.Context, string) (int, error), change fun
 	return g
 }
 
-// done checks that nothing is out, and that never more worked at once than may.
+// done checks that no permit is out, and that never more than limit functions
+// worked at once.
 func (n *nest) done(limit int) {
 	n.Helper()
 	synctest.Wait()
@@ -73,10 +74,11 @@ func (n *nest) done(limit int) {
 	}
 }
 
-// leaf is a load that asks nobody.
+// leaf is a load that calls no Guard.
 func (n *nest) leaf(ctx context.Context, _ string) (int, error) { n.work(ctx, ms); return 1, nil }
 
-// asks is a load that asks g for the same key, with some work before and after.
+// asks returns a load that gets the same key from g, with some work before and
+// after.
 func (n *nest) asks(g *weir.Guard[string, int]) func(context.Context, string) (int, error) {
 	return func(ctx context.Context, key string) (int, error) {
 		n.work(ctx, ms)
@@ -103,7 +105,8 @@ func (n *nest) all(calls int, get func(i int) (int, error)) time.Duration {
 
 func key(i int) string { return fmt.Sprint("k", i) }
 
-// B6: every permit is held by a load that asks another Guard under the same limit.
+// B6: every permit is held by a load that calls another Guard under the same
+// limit.
 func TestB6NestedGuardsShareTheirPermit(t *testing.T) {
 	for _, limits := range []int{1, 3} {
 		for depth := 1; depth <= 4; depth++ {
@@ -125,8 +128,8 @@ func TestB6NestedGuardsShareTheirPermit(t *testing.T) {
 	}
 }
 
-// B6: a flight that is queued, and that a load joins which holds a permit, runs
-// under that. The outsider who started it is served with it.
+// B6: a queued flight that is joined by a load with a permit runs under that
+// permit. The outside caller that started it is served too.
 func TestB6LoadThatJoinsAQueuedFlightLendsItItsPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNest(t, limit.ConcurrencyOptions{Limit: 1, Queue: 100, MaxWait: time.Hour})
@@ -146,7 +149,7 @@ func TestB6LoadThatJoinsAQueuedFlightLendsItItsPermit(t *testing.T) {
 	})
 }
 
-// B6: a load that asks for several keys at once lends its permit to one of them at
+// B6: a load that requests several keys at once lends its permit to one of them at
 // a time. The others queue, and get it one after another.
 func TestB6PermitIsLentToOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,8 +171,8 @@ func TestB6PermitIsLentToOneAtATime(t *testing.T) {
 	})
 }
 
-// B6: the way from the permit to the flight that needs it may lead through Guards
-// without a limit, and through flights that an outsider has started.
+// B6: a permit may be lent through Guards without a limit, and through flights
+// that an outside caller has started.
 func TestB6PermitIsLentThroughOtherFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNest(t, limit.ConcurrencyOptions{Limit: 1, Queue: 100, MaxWait: time.Hour})
@@ -195,8 +198,8 @@ func TestB6PermitIsLentThroughOtherFlights(t *testing.T) {
 	})
 }
 
-// B6, B1: the permit is back when both have ended: the load that lent it, and the
-// one that it was lent to.
+// B6, B1: the permit is released when both have ended: the load that lent it, and
+// the one that used it.
 func TestB6PermitIsBackWhenBothHaveEnded(t *testing.T) {
 	for _, first := range []string{"lender", "borrower"} {
 		t.Run(first, func(t *testing.T) {
@@ -233,8 +236,8 @@ func TestB6PermitIsBackWhenBothHaveEnded(t *testing.T) {
 	}
 }
 
-// B6: the same with limits that are parts of an All, one that adapts, and a
-// Limiter from elsewhere, which has room and lends nothing.
+// B6: the same with limits that are parts of an All, an Adaptive, and a user's
+// Limiter, which has room and lends nothing.
 func TestB6KindsOfLimiters(t *testing.T) {
 	rate, err := limit.NewRateLimiter(limit.RateOptions{PerSecond: 1000, Burst: 1000})
 	if err != nil {
@@ -314,10 +317,10 @@ func TestB6NestedBulkLoads(t *testing.T) {
 	})
 }
 
-// B6, against a model: Guards that ask each other at random under few permits,
-// with callers who leave, end all the same, and never take more permits than
-// there are. Where nobody leaves before its answer, no more functions work at
-// once than there are permits.
+// B6, against a model: Guards that call each other at random under few permits,
+// with callers that leave, still end, and never take more permits than there
+// are. If no caller leaves before its answer, no more functions work at once
+// than there are permits.
 func TestB6History(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -377,7 +380,7 @@ func nestHistory(t *testing.T, seed uint64) {
 		}
 		wg.Go(func() {
 			time.Sleep(at)
-			_, hurried := ctx.Deadline() // then it may be refused for that
+			_, hurried := ctx.Deadline() // then it may be refused because of its deadline
 			if v, err := g.Get(ctx, key); (v != 1 || err != nil) && !hurried {
 				t.Errorf("Get = %d, %v; want 1, nil", v, err)
 			}
@@ -396,7 +399,7 @@ func nestHistory(t *testing.T, seed uint64) {
 	}
 	time.Sleep(time.Second)
 	if impatient {
-		n.most.Store(0) // a load that leaves goes on beside the load that it has lent its permit to
+		n.most.Store(0) // a caller that leaves continues while the load with its permit runs
 	}
 	n.done(permits)
 }

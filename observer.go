@@ -8,15 +8,15 @@ import (
 )
 
 // An Observer is notified of what a Guard does: metrics, traces and logs are
-// Observers. A Guard without one spends nothing on it, and a hit is never
-// observed; Stats counts hits.
+// Observers. Without one there is no cost. A hit is never observed; Stats
+// counts hits.
 //
-// The methods are called on the goroutines of loads and callers, several at a
-// time, under no lock. They must be quick and must not call the Guard. A panic
-// in one is swallowed and counted in Stats.ObserverPanics. runtime.Goexit in
-// one is counted there too: a load goes on and answers its callers, but in Waited,
-// and in an Event of a call, it ends the goroutine of that caller. Embed NopObserver,
-// so that a method added here later does not break the build.
+// The methods are called on the goroutines of loads and callers, several at a time,
+// under no lock. They must be quick and must not call the Guard. A panic in one is
+// swallowed and counted in Stats.ObserverPanics. runtime.Goexit in one is counted
+// there too: a load still answers its callers, but in Waited, and in an Event of a
+// call, it ends that caller's goroutine. Embed NopObserver, so that methods added
+// in later versions do not break the build.
 //
 // Labels of metrics must be bounded: use Guard, never Key.
 type Observer interface {
@@ -25,8 +25,8 @@ type Observer interface {
 	// ctx or derived from it.
 	LoadStart(ctx context.Context, l LoadInfo) context.Context
 
-	// LoadEnd is called when the load has returned and its callers are on
-	// their way, with the context that LoadStart returned, less its
+	// LoadEnd is called when the load has returned and its callers are being
+	// woken, with the context that LoadStart returned, without its
 	// cancellation. Close waits for it.
 	LoadEnd(ctx context.Context, l LoadInfo, end LoadEnd)
 
@@ -34,20 +34,20 @@ type Observer interface {
 	// context.
 	Waited(ctx context.Context, w Wait)
 
-	// Event is called for what is neither a load nor a wait, with the context of
-	// the call or the load that it happened to, which may have ended.
+	// Event is called for everything that is neither a load nor a wait, with the
+	// context of its call or load, which may have ended.
 	Event(ctx context.Context, e Event)
 }
 
 // LoadInfo describes a load.
 type LoadInfo struct {
 	Guard      string // Options.Name
-	Key        any    // the key, of several the first; never a metric's label
+	Key        any    // the key, or the first of several; never use it as a metric's label
 	Keys       int    // how many keys the load is for
-	Background bool   // a refresh that no caller has asked to wait for
+	Background bool   // a refresh that no caller waited for at its start
 }
 
-// LoadEnd tells how a load ended.
+// LoadEnd describes how a load ended.
 type LoadEnd struct {
 	Start    time.Time
 	Duration time.Duration
@@ -67,24 +67,24 @@ type Wait struct {
 	Start    time.Time
 	Duration time.Duration
 	Joined   bool  // another call had started the load
-	Err      error // why the caller left or what the load failed with
+	Err      error // why the caller left, or the load's error
 
 	// Load is the context that LoadStart returned for the load, so that a
 	// trace can link to it. It is nil if the load had not started.
 	Load context.Context
 }
 
-// An Event is something that happened, mostly to a key.
+// An Event is something that happened, usually to a key.
 type Event struct {
 	Guard string
 	Kind  EventKind
-	Key   any // of several the first; nil if it is not about a key
+	Key   any // or the first of several; nil if the event is not about a key
 	Err   error
 
-	// Keys and Tags say what was invalidated or expired: so many keys, or the
-	// entries with one of the tags. Without either it was everything.
+	// Keys and Tags describe an invalidation or expiry: the number of keys, or
+	// the tags. If both are zero, it was of everything.
 	Keys int
-	Tags []string // must not be changed
+	Tags []string // read-only
 }
 
 // An EventKind is the kind of an Event.
@@ -109,17 +109,17 @@ const (
 	// invalidation, because of Err. It is queued, and may be followed by others:
 	// Stats.Fleet.Pending counts them. The Event has no Key.
 	EventInvalidationsPending
-	// EventInvalidationsSent: the Tier has acknowledged all that were pending. The
-	// Event has no Key.
+	// EventInvalidationsSent: the Tier has acknowledged all pending invalidations.
+	// The Event has no Key.
 	EventInvalidationsSent
-	// EventInvalidated: a call of Invalidate, InvalidateTags or InvalidateAll has
-	// done its work here. Err is what the fleet has not acknowledged. What another instance
-	// invalidates is no event here.
+	// EventInvalidated: a call of Invalidate, InvalidateTags or InvalidateAll has completed
+	// on this instance. Err is set if the fleet's Tier has not acknowledged it.
+	// Invalidations by other instances are not reported.
 	EventInvalidated
 	// EventExpired: likewise for Expire, ExpireTags and ExpireAll.
 	EventExpired
-	// EventEvicted: an entry was removed because memory was full. It is reported
-	// with Options.ReportEvictions only: Stats.Evicted counts without it.
+	// EventEvicted: an entry was removed because memory was full. Only with
+	// Options.ReportEvictions; Stats.Evicted is always counted.
 	EventEvicted
 )
 
@@ -168,11 +168,11 @@ func (NopObserver) Waited(context.Context, Wait) {}
 // Event does nothing.
 func (NopObserver) Event(context.Context, Event) {}
 
-// Observers returns an Observer that calls each of all, without those that are
-// nil. LoadStart is called in order, with the context that the one before it
-// returned; LoadEnd in reverse order. Each gets the context in LoadEnd, and in
-// Wait.Load, that it returned itself. A panic or runtime.Goexit of one keeps none of
-// the others from being called. A panic in LoadStart is counted when the load ends.
+// Observers returns an Observer that calls each of all that is not nil. LoadStart is
+// called in order, with the context that the previous Observer returned; LoadEnd in
+// reverse order. In LoadEnd and Wait.Load each receives the context that it returned
+// itself. After a panic or runtime.Goexit in one, the others are still called. A
+// panic in LoadStart is counted when the load ends.
 func Observers(all ...Observer) Observer {
 	o := &observers{}
 	for _, one := range all {

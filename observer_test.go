@@ -169,7 +169,7 @@ func TestO2LoadEndTellsErrorsAndLateness(t *testing.T) {
 	})
 }
 
-// A bulk load that has failed is a failed load to the Observer, too.
+// The Observer gets a failed bulk load as one failed load.
 func TestO2BulkLoadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &recorder{}
@@ -210,7 +210,7 @@ func TestO2Events(t *testing.T) {
 			}
 			rec.mu.Lock()
 			defer rec.mu.Unlock()
-			var e weir.Event // the last of its kind: an event of another kind may be next to it
+			var e weir.Event // the last of its kind: events of other kinds may follow
 			for _, one := range rec.events {
 				if one.Kind == kind {
 					e = one
@@ -237,7 +237,7 @@ func TestO2Events(t *testing.T) {
 	})
 }
 
-// A load that is given up while it waits for its permit has not been refused.
+// A load that is given up while it waits for its permit is not a refusal.
 func TestO2GivenUpInTheQueueIsNoRefusal(t *testing.T) {
 	rec := &recorder{}
 	c, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1})
@@ -280,7 +280,7 @@ func (boor) LoadEnd(context.Context, weir.LoadInfo, weir.LoadEnd)     { panic("L
 func (boor) Waited(context.Context, weir.Wait)                        { panic("Waited") }
 func (boor) Event(context.Context, weir.Event)                        { panic("Event") }
 
-// A LoadStart that returns nil has no context to give.
+// LoadStart may return nil: the load then keeps its context.
 func TestO2LoadStartMayReturnNil(t *testing.T) {
 	play(t, weir.Options{Observer: careless{}}, func(s *scene) {
 		s.want(s.get("k"), loaded(1))
@@ -305,8 +305,8 @@ func TestO2EventKindsHaveNames(t *testing.T) {
 	}
 }
 
-// O2: a hit costs no allocation, observed or not, with all instants and Stats
-// on; and a bulk hit none a key.
+// O2: a hit allocates nothing, observed or not, with all instants and Stats on;
+// a bulk hit allocates nothing per key.
 func TestO2HitAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A link is one Observer of several. It notes its calls in a log that all share,
-// with what it has put into the context itself.
+// A link is one Observer of several. It records its calls in a shared log, with
+// the value that it put into the context.
 type link struct {
 	name string
 	log  *chainLog
@@ -51,18 +51,18 @@ func (l *link) LoadEnd(ctx context.Context, _ weir.LoadInfo, _ weir.LoadEnd) { l
 func (l *link) Waited(_ context.Context, w weir.Wait)                        { l.note(w.Load, "waited") }
 func (l *link) Event(ctx context.Context, e weir.Event)                      { l.note(ctx, e.Kind.String()) }
 
-// take returns the lines so far and forgets them.
+// take returns the lines so far and clears them.
 func (l *chainLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lines := l.lines
 	l.lines = nil
-	slices.Sort(lines[min(1, len(lines)):]) // the end and the wait are reported side by side
+	slices.Sort(lines[min(1, len(lines)):]) // the end and the wait are reported concurrently
 	return lines
 }
 
-// O2: each Observer gets the contexts that it returned, ends come in reverse
-// order, and a nil one is left out.
+// O2: each Observer gets the contexts that it returned, LoadEnd is called in
+// reverse order, and a nil Observer is skipped.
 func TestO2ObserversAreChained(t *testing.T) {
 	var log chainLog
 	a, b := &link{name: "a", log: &log}, &link{name: "b", log: &log}
@@ -84,8 +84,8 @@ func TestO2ObserversAreChained(t *testing.T) {
 	}
 }
 
-// O2: one that panics or exits keeps none of the others from being called, and
-// the load's callers get their answer.
+// O2: if one Observer panics or exits, the others are still called, and the
+// load's callers get their answer.
 func TestO2ObserversAreIsolated(t *testing.T) {
 	for name, act := range map[string]func(string){
 		"panic": func(method string) { panic(method) },

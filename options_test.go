@@ -211,7 +211,7 @@ func TestM4SourceNeedsOneLoad(t *testing.T) {
 				row.s.Load != nil, row.s.LoadEntry != nil, row.s.LoadMany != nil, row.s.LoadEntries != nil, err, row.ok)
 		}
 	}
-	// What to write instead is in the message.
+	// The message names what to set instead.
 	for field, row := range map[string]struct {
 		s       weir.Source[int, int]
 		instead string

@@ -8,43 +8,44 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Policy is what one call wants otherwise than the Options say, see
-// [Guard.GetWith]. The zero Policy wants nothing else. Fields can be combined,
-// but for OnlyCached with Bypass.
+// A Policy changes the Options for one call, see [Guard.GetWith]. The zero
+// Policy changes nothing. Fields can be combined, except OnlyCached with
+// Bypass.
 type Policy struct {
-	// MaxAge is the greatest age of a value, or a not-found, that the call takes,
-	// whether it is fresh, stale or stands in for an error: see Result.Age. What a
-	// load brings that the call starts or joins is always young enough. Zero: any
-	// age. Negative is an OptionError.
+	// MaxAge is the greatest age of a value, or a not-found, that the call
+	// accepts, whether it is fresh, stale or served instead of an error: see
+	// Result.Age. The result of a load that the call starts or joins is always
+	// accepted. Zero: any age. Negative is an OptionError.
 	MaxAge time.Duration
 
-	// OnlyCached starts and joins no load, neither for the answer nor to refresh
-	// it, and asks no Tier. Without a value that may be served the error is
+	// With OnlyCached the call starts and joins no load, not even a refresh, and
+	// does not ask the Tier. Without a value that may be served the error is
 	// ErrNotCached. That is also the Cause of a value within StaleIfError.
 	OnlyCached bool
 
-	// Bypass takes nothing from memory while a load may bring it: one is started,
-	// or joined if it runs already, even if its function was called before this
-	// call. If it fails, the value in memory stands in for it, fresh or within
-	// StaleIfError, with Result.Cause. To see a write of your own, Invalidate
-	// its key; a Bypass need not.
+	// With Bypass the call does not answer from memory: it starts a load, or
+	// joins a running one, even one whose function was called before this call.
+	// If the load fails, the call gets the value in memory, fresh or within
+	// StaleIfError, with Result.Cause. To read your own write, Invalidate its
+	// key: Bypass may return an older value.
 	Bypass bool
 
-	// NoStale takes no stale value: neither within StaleWhileRevalidate nor in
-	// place of an error or a long wait.
+	// With NoStale the call accepts no stale value: neither within
+	// StaleWhileRevalidate nor instead of an error or a long wait.
 	NoStale bool
 
-	// SoftTimeout stands in for Options.SoftTimeout. Zero: that. Negative: none.
+	// SoftTimeout replaces Options.SoftTimeout. Zero: it does not. Negative:
+	// none.
 	SoftTimeout time.Duration
 
-	// Priority is the class of the call in the limiter's queue, as
+	// Priority is the call's class in the limiter's queue, as
 	// limit.ContextWithPriority sets it. Zero (limit.Normal): that of the context.
 	Priority limit.Priority
 }
 
-// GetWith is [Guard.GetResult] under a policy of the call's own. A policy that
-// cannot be is an OptionError in the Result. docs/reference/call-policies.md says
-// how each field meets running loads, invalidations and the fleet.
+// GetWith is [Guard.GetResult] under a policy for this call. An invalid policy is
+// an OptionError in the Result. docs/reference/call-policies.md describes how
+// each field works with running loads, invalidations and the fleet.
 func (g *Guard[K, V]) GetWith(ctx context.Context, key K, p Policy) Result[V] {
 	if p == (Policy{}) {
 		return g.GetResult(ctx, key)
@@ -92,7 +93,7 @@ func (g *Guard[K, V]) getWith(ctx context.Context, key K, p Policy) Result[V] {
 		if r, ok := c.load(e, now); ok && c.fits(r) {
 			return r
 		} else if ok {
-			c.forced = true // what others have loaded will not do
+			c.forced = true // values that other instances have loaded are not accepted
 		}
 	}
 }
@@ -113,7 +114,7 @@ func (c *call[K, V]) fromMemory(e *entry[V], now instant) (Result[V], bool) {
 	return Result[V]{}, false
 }
 
-// notCached answers a call that wants no load, and has nothing in memory.
+// notCached answers an OnlyCached call that memory cannot answer.
 func (c *call[K, V]) notCached() Result[V] {
 	c.counts(&c.g.count.rejected)
 	if err := checkKey(c.key); err != nil {
@@ -130,8 +131,8 @@ func (c *call[K, V]) tooOld(e *entry[V], now instant) bool {
 	return c.policy.MaxAge > 0 && now-e.loadedAt > int64(c.policy.MaxAge)
 }
 
-// renews reports whether the call's policy is why e, which may be nil, is loaded
-// again: then the fleet's copy of it will not do.
+// renews reports whether e, which may be nil, is loaded again because of the
+// call's policy: then the fleet's copy of it is not accepted.
 func (c *call[K, V]) renews(e *entry[V]) bool {
 	return e != nil && (c.policy.MaxAge > 0 || c.policy.NoStale)
 }
@@ -142,14 +143,14 @@ func (c *call[K, V]) servesOnError(e *entry[V], now instant) bool {
 	return e.servesOnError(now) && !c.tooOld(e, now) && (!c.policy.NoStale || now < e.freshUntil && !c.forced)
 }
 
-// softTimeout is how long the call waits if there is a value to serve; 0 for as
-// long as it takes.
+// softTimeout is how long the call waits if there is a value to serve; 0 means
+// that it has no soft timeout.
 func (c *call[K, V]) softTimeout() time.Duration {
 	return max(choose(c.policy.SoftTimeout, c.g.o.SoftTimeout), 0)
 }
 
-// fits reports whether r, the answer of a flight, is what the call's policy
-// takes. A flight may be answered by the Tier, for callers who want less.
+// fits reports whether the call's policy accepts r, the answer of a flight. The
+// Tier may have answered the flight, for callers that accept more.
 func (c *call[K, V]) fits(r Result[V]) bool {
 	p := &c.policy
 	if r.Source != FromTier || r.Age <= time.Duration(c.g.clock()-c.came) { // loaded since the call began

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// E1: what each field of a Policy makes of an entry at each of its instants. The
-// entry is loaded at 0, is refreshed ahead from 80 s, and becomes stale, too old
-// to be revalidated and too old for an error at 100 s, 150 s and 500 s.
+// E1: the effect of each field of a Policy at each instant of an entry. The
+// entry is loaded at 0 and refreshed ahead from 80 s. It is stale from 100 s;
+// stale-while-revalidate ends at 150 s and stale-if-error at 500 s.
 func TestE1GetWithAPolicy(t *testing.T) {
 	instead := func(v int, age time.Duration, cause error) weir.Result[int] {
 		r := fresh(v, age)
@@ -89,7 +89,8 @@ func TestE1GetWithAPolicy(t *testing.T) {
 
 var errHangs = errors.New("the source hangs, and fails at last")
 
-// E1: the zero Policy is GetResult, and a policy that cannot be is an error.
+// E1: GetWith with the zero Policy is GetResult, and an invalid policy is an
+// error.
 func TestE1GetWithNothingIsGetResult(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.want(s.g.GetWith(s.Context(), "k", weir.Policy{}), loaded(1))
@@ -111,7 +112,7 @@ func TestE1GetWithNothingIsGetResult(t *testing.T) {
 	})
 }
 
-// E1: SoftTimeout -1 is none, whatever the Options say.
+// E1: SoftTimeout -1 means none, even if the Options set one.
 func TestE1GetWithoutTheSoftTimeout(t *testing.T) {
 	o := fourInstants
 	o.SoftTimeout = sec
@@ -126,7 +127,7 @@ func TestE1GetWithoutTheSoftTimeout(t *testing.T) {
 	})
 }
 
-// F4: a call with a policy joins the load that runs, and its own is joined.
+// F4: a call with a policy joins a running load, and other calls join its load.
 func TestF4PoliciesShareLoads(t *testing.T) {
 	for _, p := range []weir.Policy{{MaxAge: sec}, {Bypass: true}, {NoStale: true}, {SoftTimeout: time.Hour}} {
 		tell(t, func(s *story) {
@@ -168,7 +169,7 @@ func TestE4PoliciesAndRememberedFailures(t *testing.T) {
 	})
 }
 
-// E9: after Close only what is fresh.
+// E9: after Close only fresh values are served.
 func TestE9PoliciesAfterClose(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		s.prime("k")
@@ -180,7 +181,7 @@ func TestE9PoliciesAfterClose(t *testing.T) {
 	})
 }
 
-// classes is a limiter that notes the priority class of each caller.
+// classes is a limiter that records the priority class of each caller.
 type classes struct{ asked []limit.Priority }
 
 func (c *classes) Acquire(ctx context.Context) (limit.Permit, error) {
@@ -188,7 +189,7 @@ func (c *classes) Acquire(ctx context.Context) (limit.Permit, error) {
 	return limit.NewPermit(func(limit.Outcome) {}), nil
 }
 
-// F3: the class of a call with a Priority stands in for that of its context.
+// F3: the Priority of a call's Policy replaces that of its context.
 func TestF3PolicyPriority(t *testing.T) {
 	l := &classes{}
 	tell(t, func(s *story) {
@@ -204,8 +205,8 @@ func TestF3PolicyPriority(t *testing.T) {
 	})
 }
 
-// T2, in a fleet: what others have loaded is an answer if the policy allows it,
-// and if not it is loaded again, once for all.
+// T2, in a fleet: a value loaded by another instance is an answer if the policy
+// allows it; if not, it is loaded again, once for all.
 func TestFleetPolicies(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(3, func(o *weir.Options) { o.StaleWhileRevalidate = 10 * time.Minute })
@@ -238,7 +239,7 @@ func TestFleetPolicies(t *testing.T) {
 		}
 		s.loaded(3)
 	})
-	inFleet(t, func(s *site) { // with nothing in memory, where the Tier would give something stale
+	inFleet(t, func(s *site) { // with nothing in memory, where the Tier would return a stale value
 		gs := s.instances(2, func(o *weir.Options) { o.StaleWhileRevalidate = 10 * time.Minute })
 		s.get(gs[0], "k", 0)
 		time.Sleep(2 * time.Minute)

@@ -6,20 +6,19 @@ import (
 	"testing"
 )
 
-// The hooks of a Source and of the Options that callbacks.go alone may call, each
-// by the selector in front of it. What is read of them (whether one is nil, or to
-// hand it on) may be read anywhere.
+// guardedHooks are the hooks of a Source and of the Options that only
+// callbacks.go may call, each with the selector in front of it. Other code may
+// read them, to compare one with nil or to pass it on.
 var guardedHooks = map[string]string{
 	"Clone": "src", "Weigh": "src", "BatchScope": "src", "LoadContext": "src", "KeyString": "src",
-	"name":     "names", // which is KeyString
+	"name":     "names", // KeyString
 	"Classify": "o", "Acquire": "Limiter", "Release": "permit",
 	"LoadStart": "Observer", "LoadEnd": "Observer", "Waited": "Observer", "Event": "Observer",
 	"Unmarshal": "Codec",
 }
 
-// F6: every hook is called in callbacks.go, where it is written what becomes of
-// one that panics or exits. A call anywhere else would be one that nobody has
-// thought of.
+// F6: every hook is called in callbacks.go, which defines what happens if it
+// panics or exits. A call elsewhere would have no such definition.
 func TestRepoHooksAreCalledInOnePlace(t *testing.T) {
 	found := make(map[string]bool)
 	for _, f := range goFiles(t) {

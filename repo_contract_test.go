@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A point is one of the contract's, such as F1, and the tests that name it.
+// A point is a point of the contract, such as F1, and the tests that name it.
 type point struct {
 	name, text string
 	tests      []pointTest
@@ -21,7 +21,7 @@ type point struct {
 
 type pointTest struct {
 	file, name string
-	inName     bool // the test's name has the point, and not only a comment
+	inName     bool // the test's name has the point, not only a comment
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	contractTests = "docs/contract-tests.md"
 )
 
-// contractModules are those whose tests name the points of the contract.
+// contractModules are the modules whose tests name the points of the contract.
 var contractModules = []string{".", "app", "console", "gateway", "jobs", "jobs/check", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "bench"}
 
 var (
@@ -39,7 +39,7 @@ var (
 )
 
 // Every point of the contract (docs/goals.md) is named by a test, in its name or in
-// its comments, and docs/contract-tests.md has them all: -update writes it.
+// its comments, and docs/contract-tests.md lists them all: -update writes it.
 func TestRepoContractPointsAreTested(t *testing.T) {
 	needCheckout(t)
 	points := contractPoints(t)
@@ -76,7 +76,7 @@ func contractPoints(t *testing.T) map[string]*point {
 	return points
 }
 
-// nameTests adds the tests that name a point to it.
+// nameTests adds to each point the tests that name it.
 func nameTests(t *testing.T, points map[string]*point) {
 	t.Helper()
 	for _, f := range goFiles(t) {
@@ -104,8 +104,8 @@ func nameTests(t *testing.T, points map[string]*point) {
 	}
 }
 
-// commentsOf returns the points that the comments of a function name: the one before
-// it, and those in it.
+// commentsOf returns the points named in the comments of a function: its doc
+// comment, and those in its body.
 func commentsOf(f *ast.File, fn *ast.FuncDecl) (names []string) {
 	begin := fn.Pos()
 	if fn.Doc != nil {
@@ -119,7 +119,7 @@ func commentsOf(f *ast.File, fn *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// shownTests is how many tests of a point the page links.
+// shownTests is the number of tests that the page links per point.
 const shownTests = 6
 
 func contractTestsPage(points map[string]*point) string {

@@ -18,15 +18,15 @@ import (
 	"testing"
 )
 
-// Every Go block in a Markdown file is code that is compiled elsewhere, and
-// says where, in a comment on the line before it:
+// Every Go block in a Markdown file is code that is compiled elsewhere. A
+// comment on the line before it names the place:
 //
 //	<!-- example: example_test.go#ExampleNew -->  the body of that Example, as go doc shows it
 //	<!-- example: example_test.go -->             the whole file
 //	<!-- newuser -->                              a program that tools/newuser builds and runs
 //
 // Paths are from the root. The documents under docs/adr, and docs/design.md,
-// may sketch: their Go blocks need no comment.
+// may contain sketches: their Go blocks need no comment.
 func TestRepoSnippetsEqualExamples(t *testing.T) {
 	for _, name := range markdown(t) {
 		sketches := strings.HasPrefix(name, "docs/adr/") || name == "docs/design.md"
@@ -47,7 +47,7 @@ func checkBlock(b goBlock, file string, sketches bool) error {
 	case strings.HasPrefix(b.source, "example: "):
 		want, err := example(strings.TrimPrefix(b.source, "example: "))
 		if errors.Is(err, fs.ErrNotExist) && !inCheckout() {
-			return nil // the file is another module's, and not here
+			return nil // the file is in another module that is not here
 		}
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func goBlocks(markdown string) []goBlock {
 	return blocks
 }
 
-// example returns the code that "file.go#Func" or "file.go" names: the body of
+// example returns the code named by "file.go#Func" or "file.go": the body of
 // the function without its braces, or the whole file.
 func example(source string) (string, error) {
 	file, name, whole := strings.Cut(source, "#")
@@ -111,7 +111,7 @@ func example(source string) (string, error) {
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == name {
 			body := b[fset.Position(fn.Body.Lbrace).Offset+1 : fset.Position(fn.Body.Rbrace).Offset]
-			// gofmt keeps the indentation of a list of statements.
+			// gofmt would keep the indentation of a list of statements.
 			body = bytes.ReplaceAll(bytes.Trim(body, "\n"), []byte("\n\t"), []byte("\n"))
 			out, err := format.Source(bytes.TrimPrefix(body, []byte("\t")))
 			return string(out), err
@@ -172,8 +172,8 @@ func TestRepoLinksResolve(t *testing.T) {
 	}
 }
 
-// Links lead from README.md to every page. Decisions are found
-// by their folder.
+// Every page is reachable by links from README.md, except the decisions, which
+// are listed by folder.
 func TestRepoPagesAreReachable(t *testing.T) {
 	needCheckout(t)
 	found := map[string]bool{"README.md": true}
@@ -194,7 +194,7 @@ func TestRepoPagesAreReachable(t *testing.T) {
 
 // A pageLink is a link within the repository.
 type pageLink struct {
-	target string // as it is written
+	target string // as written
 	at     string // the file, from the root
 	anchor string
 }
@@ -215,7 +215,7 @@ func links(t *testing.T, name string) (all []pageLink) {
 	return all
 }
 
-// anchors returns the names that headings have on GitHub.
+// anchors returns GitHub's anchors of the headings.
 func anchors(markdown string) (all []string) {
 	markdown = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(markdown, "")
 	linked := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
@@ -244,7 +244,8 @@ func TestRepoDecisionsAreNumbered(t *testing.T) {
 	slices.Sort(names)
 	form := regexp.MustCompile(`^\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
 	for i, name := range names {
-		// A gap is a decision on its way; two of one number would be cited as one.
+		// A gap is a decision in another branch; two with the same number would be
+		// cited as one.
 		if !form.MatchString(name) || i > 0 && name[:4] == names[i-1][:4] {
 			t.Errorf("docs/adr/%s; want a number of its own and a name like 0001-title-in-small-letters.md", name)
 		}

@@ -8,14 +8,15 @@ import (
 	"testing"
 )
 
-// Modules whose packages users import, and packages of them that need no Example:
-// conformance suites, whose users are tests, and what only package embedded calls.
+// Modules whose packages users import, and the packages in them that need no
+// Example: conformance suites, whose users are tests, and packages that only
+// package embedded calls.
 var (
 	importedModules = []string{".", "gateway", "console", "jobs", "jobs/embedded", "adapter/weirprom", "adapter/weirotel", "adapter/weirredis"}
 	withoutExample  = []string{"fleet/fleettest", "flight/flighttest", "plain/plaintest", "jobs/serve", "console/assets_test", "console/build"}
 )
 
-// Every package that users import has an Example, which go doc shows.
+// Every package that users import has an Example for go doc.
 func TestRepoPublicPackagesHaveExamples(t *testing.T) {
 	needCheckout(t)
 	packages := map[string]bool{} // whether it has an Example

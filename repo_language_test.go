@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/language.txt anew")
 
-// A phrase is one that costs a reader a second look, with what to write instead.
+// A phrase is wording that needs a second reading, with what to write instead.
 type phrase struct {
 	re      *regexp.Regexp
 	instead string
@@ -29,7 +29,7 @@ func plainly(re, instead string) phrase {
 	return phrase{re: regexp.MustCompile(`(?i)\b(?:` + re + `)\b`), instead: instead}
 }
 
-// neverWritten are the phrases that no page, comment or string has.
+// neverWritten are the phrases that no page, comment or string may have.
 var neverWritten = []phrase{
 	plainly(`to be had`, "available"),
 	plainly(`(?:is|are|was|were|be|been|being) (?:told|asked)`, "the verb of what happens: receives, learns, is called, is queried, is requested"),
@@ -53,8 +53,8 @@ var neverWritten = []phrase{
 	plainly(`than what`, "than the one that …"),
 }
 
-// rarelyWritten are phrases that are right in places; how often a package has
-// them may only fall.
+// rarelyWritten are phrases that are sometimes right; their count per package
+// may only fall.
 var rarelyWritten = []phrase{
 	plainly(`an answer`, "a response"),
 	plainly(`nobody`, "no caller, no client"),
@@ -73,7 +73,7 @@ func question(s string, match []int) bool {
 	return end >= 0 && s[match[1]+end] == '?'
 }
 
-// ofAB reports whether the match is in the output of ab, which the lab reads.
+// ofAB reports whether the match is in the output of ab, which the lab parses.
 func ofAB(s string, match []int) bool { return strings.HasPrefix(s[match[1]:], " tests:") }
 
 // notARate reports whether "a second" is a length of time, or one after the
@@ -111,7 +111,7 @@ func (p excerpt) find(phrases []phrase, got func(line int, match, instead string
 	}
 }
 
-// Pages, comments and strings have none of the phrases that are never written.
+// No page, comment or string contains a phrase of neverWritten.
 func TestRepoLanguage(t *testing.T) {
 	needCheckout(t)
 	n := 0
@@ -128,7 +128,7 @@ func TestRepoLanguage(t *testing.T) {
 
 const languageCounts = "testdata/language.txt"
 
-// Phrases that are right in places become fewer: -update writes what is left.
+// The counts of rarelyWritten may only fall: -update writes the current ones.
 func TestRepoLanguageImproves(t *testing.T) {
 	needCheckout(t)
 	got := make(map[string]int)
@@ -166,7 +166,7 @@ func TestRepoLanguageImproves(t *testing.T) {
 	}
 }
 
-// The phrases are found where they are, and not in what only looks like them.
+// The phrases are found, and similar harmless text is not.
 func TestRepoLanguageBites(t *testing.T) {
 	for text, want := range map[string]int{
 		"Who waits is woken":                   1,
@@ -190,9 +190,9 @@ func TestRepoLanguageBites(t *testing.T) {
 	}
 }
 
-// eachText calls visit with what people read in the repository: pages without
-// code, generated figures and quotations; comments and strings of the code; and
-// whole files of configuration, styles and templates.
+// eachText calls visit with the text that people read in the repository: pages
+// without code, generated figures and quotations; comments and strings of the
+// code; and whole files of configuration, styles and templates.
 func eachText(t *testing.T, visit func(name string, p excerpt)) {
 	t.Helper()
 	walk(t, func(name string) {
@@ -245,7 +245,7 @@ var (
 	marks     = regexp.MustCompile(`(?m)^[ \t]*(?:#+|//+|\*|\*/|--|- |[0-9]+\.) ?`)
 )
 
-// paragraphs returns the prose of a page. A decision may quote.
+// paragraphs returns the prose of a page. Decisions may quote.
 func paragraphs(name, page string) []excerpt {
 	blank := func(re *regexp.Regexp, s, with string) string {
 		return re.ReplaceAllStringFunc(s, func(m string) string { return with + strings.Repeat("\n", strings.Count(m, "\n")) })
@@ -259,7 +259,7 @@ func paragraphs(name, page string) []excerpt {
 	return block(page, 1)
 }
 
-// block cuts text at its empty lines, joins the lines of each part, and takes off
+// block splits text at its empty lines, joins the lines of each part, and removes
 // the marks of comments, lists and headings.
 func block(text string, line int) (all []excerpt) {
 	for part := range strings.SplitSeq(text, "\n\n") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What has a goroutine has one way to end (decision 0047).
+// Every type with a goroutine is ended in the same way (decision 0047).
 func TestRepoOneLifecycle(t *testing.T) {
 	needCheckout(t)
 	plain := map[string]string{ // Close without a context
@@ -71,7 +71,8 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// text returns a type as it is written: an identifier, or one of a package.
+// text returns a type as written in the source: an identifier, or a qualified
+// one.
 func text(e ast.Expr) string {
 	if s, ok := e.(*ast.SelectorExpr); ok {
 		return text(s.X) + "." + s.Sel.Name

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// docs/design.md has a row for each package that has more than tests, and each row has
-// its folder. A row names a package by the end of its path, as it stands below its
-// module or its parent.
+// docs/design.md has a row for each package with more than tests, and each row has its
+// folder. A row names a package by the end of its path, below its module or its
+// parent.
 func TestRepoMapHasEveryPackage(t *testing.T) {
 	needCheckout(t)
 	_, rest, _ := strings.Cut(string(readFile(t, "docs/design.md")), "```\n")
@@ -20,7 +20,7 @@ func TestRepoMapHasEveryPackage(t *testing.T) {
 			folders = append(folders, dir)
 		}
 	})
-	const column = 28 // where what a row says begins
+	const column = 28 // where the text of a row begins
 	found := map[string]bool{}
 	for line := range strings.Lines(drawn) {
 		runes := []rune(strings.TrimSuffix(line, "\n"))
@@ -41,7 +41,7 @@ func TestRepoMapHasEveryPackage(t *testing.T) {
 	}
 	for _, f := range goFiles(t) {
 		if dir := path.Dir(f.path); dir != "." && !f.isTest() && !found[dir] {
-			found[dir] = true // once is enough
+			found[dir] = true // no need to look for it twice
 			t.Errorf("docs/design.md has no row for the package in %s", dir)
 		}
 	}

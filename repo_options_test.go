@@ -18,16 +18,15 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// optionTable says of each option that is a number or a duration what zero and
-// negative mean.
+// optionTable documents what zero and negative mean for each option that is a
+// number or a duration.
 const optionTable = "docs/reference/options.md"
 
-// optionRow is a row of it: the option, zero, negative.
+// optionRow matches a row: the option, zero, negative.
 var optionRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+?) \\| (.+?) \\|$")
 
-// negatives are what a negative value may mean, as the table says it: a fault, or
-// that there is none of what the option bounds or does. Where the type has no
-// negative values it is a dash.
+// negatives matches the meanings of a negative value in the table: an error, or
+// none of what the option bounds or does. For an unsigned type it is a dash.
 var negatives = regexp.MustCompile(`^(–|error|none|as zero)([,;] .+)?$`)
 
 func TestRepoOptionTableIsComplete(t *testing.T) {
@@ -68,7 +67,7 @@ func TestRepoOptionTableIsComplete(t *testing.T) {
 	checkNegatives(t, rows)
 }
 
-// checkNegatives compares the table with what the packages say to -1.
+// checkNegatives compares the table with what the packages do with -1.
 func checkNegatives(t *testing.T, rows map[string]string) {
 	t.Helper()
 	var guard weir.Options
@@ -122,10 +121,10 @@ type structType struct {
 	fields *ast.FieldList
 }
 
-// optionFields returns the options of all packages that others import, as
-// package.Struct.Field, and whether their type has no sign: the exported numbers
-// and durations of the structs that are called Options, Config or Policy, or end
-// so, of weir.Entry, and of the structs that these have.
+// optionFields returns the options of all importable packages, as
+// package.Struct.Field, and whether their type is unsigned: the exported numbers
+// and durations of the structs whose names end in Options, Config or Policy, of
+// weir.Entry, and of the structs in their fields.
 func optionFields(files []goFile) map[string]bool {
 	dirs := map[string]map[string]structType{} // by folder, then by name
 	for _, f := range files {
@@ -193,7 +192,7 @@ func importable(f goFile, dir string) bool {
 	return !strings.Contains("/"+dir+"/", "/internal/") && !strings.HasSuffix(f.ast.Name.Name, "test") && f.ast.Name.Name != "main"
 }
 
-// typeName is the name of a field's type, or of its elements'.
+// typeName returns the name of a field's type, or of its element type.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

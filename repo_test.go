@@ -19,17 +19,17 @@ import (
 )
 
 // The rules of the repository, as tests. Those about documents are in
-// repo_docs_test.go. Where the core is tested out of a module cache there is
-// no repository: then the rules hold for what is there, and those about the
-// rest are skipped.
+// repo_docs_test.go. If the core is tested from a module cache there is no
+// repository: then the rules apply to the files that exist, and the others are
+// skipped.
 
 const modulePath = "github.com/weir-go/weir"
 
-// coreRequires is all that a user of the core gets beside it.
+// coreRequires are all the modules that a user of the core gets with it.
 var coreRequires = []string{"github.com/maypok86/otter/v2", "golang.org/x/time"}
 
-// coreImports may be imported by the core beside the standard library and
-// itself.
+// coreImports are the packages that the core may import, besides the standard
+// library and itself.
 var coreImports = []string{"github.com/maypok86/otter/v2", "golang.org/x/time/rate"}
 
 func TestRepoCoreImports(t *testing.T) {
@@ -69,8 +69,8 @@ func TestRepoNoReplace(t *testing.T) {
 	}
 }
 
-// releasedModules are tagged beside the core, each on its own. What one of them imports
-// from another has to be exported, since the two may be of different versions.
+// releasedModules are tagged separately from the core. Packages that one of them
+// imports from another must be exported API, because their versions may differ.
 var releasedModules = []string{"console", "gateway", "jobs", "jobs/embedded", "adapter/weirredis", "adapter/weirprom", "adapter/weirotel", "app"}
 
 func TestRepoModulesImportWhatIsExported(t *testing.T) {
@@ -120,7 +120,8 @@ func TestRepoPackageComments(t *testing.T) {
 	}
 }
 
-// One function says what was built, so that all who ask hear the same.
+// One function returns the version of the build, so that all its users report
+// the same one.
 func TestRepoOneVersion(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if f.isTest() || strings.HasPrefix(f.path, "console/build/") {
@@ -141,10 +142,10 @@ func TestRepoFilesAreShort(t *testing.T) {
 	}
 }
 
-// A test that sleeps must do it in a bubble, where it costs nothing and is
-// exact. This looks at whole packages: one whose tests know testing/synctest
-// may sleep, often in a helper that its bubbles share. The lab, the benchmarks, and
-// the adapters, whose engines are real, work in real time.
+// A test that sleeps must do so in a bubble, where sleeping costs nothing and is
+// exact. This checks whole packages: one whose tests import testing/synctest may
+// sleep, often in a helper that its bubbles share. The lab, the benchmarks, and the
+// adapters with their real engines work in real time.
 func TestRepoNoRealSleep(t *testing.T) {
 	var tests []goFile
 	bubbles := map[string]bool{} // by folder
@@ -171,11 +172,12 @@ func TestRepoNoRealSleep(t *testing.T) {
 	}
 }
 
-// unboundedModules are read for what has no bound: all that is shipped.
+// unboundedModules are checked for reads without a bound: everything that is
+// shipped.
 var unboundedModules = []string{".", "app", "console", "gateway", "jobs", "jobs/embedded", "adapter/weirredis", "adapter/weirprom", "adapter/weirotel"}
 
-// Whatever is read from outside has a bound: whole files and streams are read by
-// jobs/bounded, decoders and line readers stand on a reader that ends.
+// Everything read from outside has a bound: whole files and streams are read
+// with jobs/bounded, decoders and line readers read from a limited reader.
 func TestRepoReadsAreBounded(t *testing.T) {
 	whole := map[string]bool{
 		"os.ReadFile": true, "io.ReadAll": true, "ioutil.ReadAll": true, "ioutil.ReadFile": true, "fs.ReadFile": true,
@@ -208,7 +210,8 @@ func TestRepoReadsAreBounded(t *testing.T) {
 					t.Errorf("%s: %s reads a line without a bound", f.path, name)
 				}
 			case method == "ReadFrom" && len(call.Args) == 1 && !ends[calledBy(call.Args[0])] && !strings.HasPrefix(name, "rf."):
-				// What is only passed on (io.ReaderFrom of a ResponseWriter) is called rf.
+				// A stream that is only passed on (io.ReaderFrom of a ResponseWriter) is
+				// called rf.
 				t.Errorf("%s: %s reads without a bound", f.path, name)
 			}
 			return true
@@ -216,7 +219,7 @@ func TestRepoReadsAreBounded(t *testing.T) {
 	}
 }
 
-// called is the name of a function that is called, such as io.ReadAll, or of a method
+// called returns the name of the called function, such as io.ReadAll, or of a method
 // with its variable.
 func called(call *ast.CallExpr) string {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
@@ -232,7 +235,7 @@ func called(call *ast.CallExpr) string {
 	return "." + sel.Sel.Name
 }
 
-// calledBy is called, of an expression that may be something else.
+// calledBy is called for an expression that may not be a call.
 func calledBy(e ast.Expr) string {
 	if call, ok := e.(*ast.CallExpr); ok {
 		return called(call)
@@ -240,7 +243,7 @@ func calledBy(e ast.Expr) string {
 	return ""
 }
 
-// A path on somebody's machine is a slip, in code and in documents.
+// No code or document contains a path of somebody's machine.
 func TestRepoNoMachinePaths(t *testing.T) {
 	machine := regexp.MustCompile("(?m)(?:^|[\\s\"'`(=:])(/(?:work|root|home|Users)/[\\w.-]+)")
 	walk(t, func(name string) {
@@ -338,7 +341,7 @@ func modules(t *testing.T) []string {
 	return dirs
 }
 
-// A goMod is what the rules want to know of a go.mod file.
+// A goMod is the part of a go.mod file that the rules check.
 type goMod struct {
 	goLine           string
 	direct, indirect []string // paths, in the file's order
@@ -382,7 +385,7 @@ func readGoMod(t *testing.T, name string) goMod {
 	return m
 }
 
-// needCheckout skips a test that makes sense in a checkout alone.
+// needCheckout skips a test that makes sense only in a checkout.
 func needCheckout(t *testing.T) {
 	t.Helper()
 	if !inCheckout() {
@@ -396,8 +399,8 @@ func inCheckout() bool {
 }
 
 // walk calls visit with the name of every file that belongs to the repository.
-// It reads folders itself, rather than ask git: so the test cache knows that a
-// file was added, and a checkout owned by somebody else is no trouble.
+// It reads folders itself instead of asking git, so the test cache notices new
+// files, and a checkout owned by another user works.
 func walk(t *testing.T, visit func(name string)) {
 	t.Helper()
 	ignored := ignore(t)

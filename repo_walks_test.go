@@ -10,8 +10,8 @@ import (
 
 var walkFile = regexp.MustCompile("`([a-z0-9_./]+\\.(?:go|lua))`")
 
-// The walks of the design name files that exist: a path from the root, or from the folder
-// of the row's first file.
+// The walks in docs/design.md name files that exist: a path from the root, or from the
+// folder of the row's first file.
 func TestRepoWalksNameFiles(t *testing.T) {
 	needCheckout(t)
 	b, err := os.ReadFile("docs/design.md")

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// replacedWords are words of ours that a reader had to learn, with what the field
-// calls the thing. docs/goals.md has the glossary.
+// replacedWords are former words of the project that readers had to learn, with
+// the standard terms. docs/goals.md has the glossary.
 var replacedWords = map[string]string{
 	"office": "jobService", "desk": "routeJobs", "desks": "routeJobs", "staff": "workers", "hire": "setWorkers",
 	"crew": "fleet client", "team": "fleet client", "membership": "fleet client", "enlist": "connect", "discharge": "close",
@@ -18,7 +18,7 @@ var replacedWords = map[string]string{
 	"passage": "passthrough", "seat": "subscription, or joiner", "seats": "subscriptions", "sit": "subscribe", "door": "listener, or client limiter", "doors": "listeners",
 }
 
-// One word a thing: identifiers and names of files have none that was replaced.
+// One word per thing: identifiers and file names contain no replaced words.
 func TestRepoReplacedWordsStayAway(t *testing.T) {
 	for _, f := range goFiles(t) {
 		complain := func(name, where string) {

@@ -2,15 +2,15 @@ package weir
 
 import "time"
 
-// A Result is the answer to one call, and how it came about.
+// A Result is the answer to one call, with how it was obtained.
 type Result[V any] struct {
 	Value V
 	Err   error
 
-	// State says what kind of answer it is; StateNone if Err is a failure.
+	// State is the kind of answer; StateNone if Err is a failure.
 	State State
 
-	// Source says where the answer came from.
+	// Source is where the answer came from.
 	Source Origin
 
 	// Age is the time since the load that made the value ended.
@@ -26,12 +26,13 @@ type Result[V any] struct {
 	// background refresh, had started.
 	Joined bool
 
-	// Superseded reports that the value was overtaken while it was loaded: by
-	// Set, Invalidate, Expire, InvalidateTags or InvalidateAll. It was right when the
+	// Superseded reports that the value was overtaken while it was loaded: by Set,
+	// Invalidate, Expire, InvalidateTags or InvalidateAll. It was current when the
 	// call began, and is not kept.
 	Superseded bool
 
-	// Cause is why a stale value was served in place of an error.
+	// Cause is the reason why a stale value was served: the error that it
+	// replaced.
 	Cause error
 
 	extra *extra // of the entry: its version and tags; nil for most

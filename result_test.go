@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// O1: a Result says how long it is still fresh, by whichever call it comes, and
-// has the version and the tags of its entry.
+// O1: a Result of any call has the time that it is still fresh, and the version
+// and tags of its entry.
 func TestO1ResultTellsFreshnessVersionAndTags(t *testing.T) {
 	ways := map[string]func(*scene) weir.Result[int]{
 		"GetResult": func(s *scene) weir.Result[int] { return s.get("k") },
@@ -51,7 +51,7 @@ func wantFresh(s *scene, r weir.Result[int], want time.Duration) {
 	}
 }
 
-// O1: what nobody may keep is not fresh for anybody.
+// O1: a value that is not stored has no FreshFor.
 func TestO1WhatIsNotKeptIsNotFresh(t *testing.T) {
 	play(t, weir.Options{TTL: 100 * sec, NegativeTTL: 10 * sec}, func(s *scene) {
 		s.says(weir.Entry[int]{Value: 1, NoStore: true}, nil)
@@ -97,8 +97,8 @@ func TestO1RefreshReturnsValueAndError(t *testing.T) {
 	})
 }
 
-// B3: RefreshMany loads what memory has, all in one call, joins what runs, and
-// answers a failure with the error.
+// B3: RefreshMany loads keys that memory has, all in one call, joins running
+// loads, and returns the error of a failure.
 func TestB3RefreshManyLoadsWhatMemoryHas(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: time.Second}
@@ -130,8 +130,8 @@ func TestB3RefreshManyLoadsWhatMemoryHas(t *testing.T) {
 	})
 }
 
-// B3: GetManySeq starts all loads before its first result, and yields each in the
-// order asked as soon as it is there.
+// B3: GetManySeq starts all loads before its first result, and yields each result
+// in the order of the keys as soon as it is available.
 func TestB3GetManySeqInTheOrderAsked(t *testing.T) {
 	type result struct {
 		key   string
@@ -147,7 +147,7 @@ func TestB3GetManySeqInTheOrderAsked(t *testing.T) {
 		running := s.get(s.Context(), g, "running")
 		seq := g.GetManySeq(s.Context(), []string{"a", "fresh", "a", "running", "b"})
 		s.at(ms)
-		b.want(s) // nothing before the iteration
+		b.want(s) // no load before the iteration
 		var got []result
 		for key, r := range seq {
 			if r.Err != nil {
@@ -189,7 +189,7 @@ func TestB3GetManySeqThatBreaksOffLeaves(t *testing.T) {
 }
 
 // B3, E6: keys that were overtaken while they were loaded are loaded again in one
-// call, whatever the iteration has come to.
+// call, wherever the iteration is.
 func TestB3GetManySeqLoadsAgainTogether(t *testing.T) {
 	tell(t, func(s *story) {
 		b := &bulk{takes: time.Second}

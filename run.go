@@ -12,13 +12,13 @@ import (
 // A run is one load on its way through its goroutine:
 //
 //  1. gather, where misses are batched: wait for others, and for a place.
-//  2. share, in a fleet: get the answer from there, or the right to load.
+//  2. share, in a fleet: get the answer from the fleet, or the right to load.
 //  3. admit: wait for the limiter's permit.
-//  4. depart, where misses are batched: no key is added any more. In a fleet
-//     that is before share.
+//  4. depart, where misses are batched: no more keys are added. In a fleet this
+//     comes before share.
 //  5. arm: start the hard timeout.
-//  6. call: run the user's function, and make entries of what it brings.
-//  7. end, whatever happened above: give back the permit, tell the fleet,
+//  6. call: run the user's function, and make entries of its results.
+//  7. end, whatever happened above: give back the permit, report to the fleet,
 //     commit, wake.
 type run[K comparable, V any] struct {
 	g          *Guard[K, V]
@@ -27,9 +27,9 @@ type run[K comparable, V any] struct {
 
 	permit   limit.Permit
 	refused  bool // the limiter's refusal has ended the load
-	unwanted bool // it was a refresh that nobody waited for
+	unwanted bool // it was a refresh without a waiting caller
 	timer    *time.Timer
-	ctx      context.Context // what the function was given; nil if it was not called
+	ctx      context.Context // the context of the function; nil if it was not called
 	done     bool            // nothing panicked
 	repeats  bool            // a key may be in l twice
 
@@ -41,8 +41,8 @@ type run[K comparable, V any] struct {
 	ended instant     // when it returned
 	stuck bool        // it outlived the hard timeout
 
-	lookups  []fleetLookup[V] // in a fleet: of each flight
-	tagSeq   uint64           // in a fleet: of its invalidations by tag, those known when the function was called
+	lookups  []fleetLookup[V] // in a fleet: one per flight
+	tagSeq   uint64           // in a fleet: the count of its invalidations by tag that was known when the function was called
 	cools    time.Duration    // for how long the fleet does not load the key, from ended on; with err only
 	next     *run[K, V]       // the load that takes over the lease
 	handOver uint64           // fence of the lease that goes to a load in the background; 0 for none
@@ -51,14 +51,14 @@ type run[K comparable, V any] struct {
 	start  time.Time
 }
 
-// An answer is what the function said about one key.
+// An answer is the function's result for one key.
 type answer[V any] struct {
 	entry *entry[V] // nil if err is set
 	tags  []string
-	keep  bool // into memory with it
+	keep  bool // it goes into memory
 	heavy bool // kept out of memory by its weight
 
-	noStore  bool // nor for others
+	noStore  bool // nor is it shared
 	fromTier bool // another instance has loaded it
 
 	err   error
@@ -83,8 +83,7 @@ func (r *run[K, V]) run() {
 	r.observeStart()
 }
 
-// ready takes the steps up to where the function may be called, and reports
-// whether it is to be.
+// ready takes the steps before the function, and reports whether to call it.
 func (r *run[K, V]) ready() bool {
 	if r.g.fleet == nil {
 		return r.gather() && r.admit() && r.depart()
@@ -92,7 +91,7 @@ func (r *run[K, V]) ready() bool {
 	return r.gather() && r.depart() && r.at(stageAsking) && r.share() && r.at(stageQueued) && r.awaitBatch() && r.admit()
 }
 
-// at notes how far the load has come, and returns true.
+// at records the stage of the load, and returns true.
 func (r *run[K, V]) at(stage int32) bool {
 	r.l.Stage.Store(stage)
 	return true
@@ -107,7 +106,7 @@ func (r *run[K, V]) arm() {
 	}
 }
 
-// prepare makes the context that the function is given.
+// prepare makes the function's context.
 func (r *run[K, V]) prepare() {
 	g, l := r.g, r.l
 	l.SetValues(g.loadContext(l.Values()))
@@ -155,13 +154,13 @@ func (r *run[K, V]) of(i int) *answer[V] {
 	return &r.one
 }
 
-// returned notes that the user's function has returned.
+// returned records that the user's function has returned.
 func (r *run[K, V]) returned() {
 	r.l.Return()
 	r.ended = r.g.clock()
 }
 
-// took returns how long the function ran, if that is of use.
+// took returns how long the function ran; 0 if it is not needed.
 func (r *run[K, V]) took() loadTime {
 	if r.g.o.RefreshBeta > 0 {
 		return newLoadTime(r.ended - r.began)
@@ -169,7 +168,7 @@ func (r *run[K, V]) took() loadTime {
 	return 0
 }
 
-// answer makes what is to be committed of in and err.
+// answer makes the answer to commit from in and err.
 func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer[V] {
 	g := r.g
 	if err == nil && in.NotModified {
@@ -196,8 +195,8 @@ func (r *run[K, V]) answer(key K, in Entry[V], prev *entry[V], err error) answer
 	return answer[V]{entry: e, tags: in.Tags, keep: keep, heavy: heavy, noStore: in.NoStore}
 }
 
-// makeEntry makes an entry of in, which took so long to load, and says whether
-// it goes into memory, and if not, whether that is for its weight. The tags are set when it does.
+// makeEntry makes an entry of in, which took took to load. keep reports whether it goes into
+// memory, and heavy whether its weight prevents that. The tags are set when it is stored.
 func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) (e *entry[V], keep, heavy bool) {
 	if in.Weight == 0 && g.src.Weigh != nil && g.o.MaxWeight > 0 {
 		in.Weight = g.weigh(key, in.Value)
@@ -217,9 +216,9 @@ func (g *Guard[K, V]) makeEntry(key K, in Entry[V], now instant, took loadTime) 
 	return e, keep, heavy
 }
 
-// end finishes the load, on its goroutine, also while that panics or exits. Each
-// step is deferred, the last one first: a hook that exits in one of them does
-// not keep the others from being taken.
+// end finishes the load, on its goroutine, also while that panics or exits. The
+// steps are deferred in reverse order: if a hook exits in one of them, the
+// others still run.
 func (r *run[K, V]) end() {
 	g, l := r.g, r.l
 	if !r.done {
@@ -246,7 +245,7 @@ func (r *run[K, V]) end() {
 func (r *run[K, V]) release() { r.g.release(r.permit, r.permitOutcome()) }
 
 // finish makes the result final and wakes the callers that wait, unless the load was
-// given up before. It reports whether it was not.
+// given up before. It returns false if it was.
 func (r *run[K, V]) finish() bool {
 	counts := r.commit()
 	r.heat()
@@ -256,7 +255,7 @@ func (r *run[K, V]) finish() bool {
 	return counts
 }
 
-// permitOutcome says how the load went, to limiters that learn from it.
+// permitOutcome returns the outcome of the load for limiters that adapt to it.
 func (r *run[K, V]) permitOutcome() limit.Outcome {
 	err, class := r.err, r.class
 	if err == nil {
@@ -273,8 +272,8 @@ func (r *run[K, V]) permitOutcome() limit.Outcome {
 	return limit.Success
 }
 
-// worst returns the error of a load's keys that says most about the source:
-// that it is overloaded, or else what it may have said of one key only.
+// worst returns the error of the load's keys that matters most to a limiter: an
+// overload first, a permanent error last.
 func (r *run[K, V]) worst() (Class, error) {
 	err, class := r.one.err, r.one.class
 	for i := range r.many {
@@ -289,8 +288,8 @@ func (r *run[K, V]) worst() (Class, error) {
 	return class, err
 }
 
-// commit makes the result final, unless the load was given up before, and
-// reports whether it was not.
+// commit makes the result final, unless the load was given up before. It
+// returns false if it was.
 func (r *run[K, V]) commit() bool {
 	g, l := r.g, r.l
 	g.flights.Lock()
@@ -349,7 +348,7 @@ func (r *run[K, V]) failLocked(f *inflight.Flight[K, outcome[V]], err error, cla
 	}
 }
 
-// keepLocked gives f its entry, and puts that into memory unless it was
+// keepLocked gives f its entry, and puts it into memory unless it was
 // overtaken. The table's lock must be held.
 func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answer[V]) {
 	g := r.g
@@ -376,7 +375,7 @@ func (r *run[K, V]) keepLocked(i int, f *inflight.Flight[K, outcome[V]], a *answ
 		return
 	case f.Value.overtaken, f.Value.late > 0:
 		g.count.superseded.Add(1)
-		g.postponeLocked(f.Key, r.ended) // what is there may be refreshed again
+		g.postponeLocked(f.Key, r.ended) // the entry in memory may be refreshed again
 		return
 	}
 	if g.fleet != nil {
@@ -422,7 +421,7 @@ func (g *Guard[K, V]) expire(l *inflight.Load[K, outcome[V]]) {
 	if first {
 		l.Expire(err)
 	}
-	g.worked(l.Flights(), g.o.LoadTimeout) // what is above is counted when it returns, if it does
+	g.worked(l.Flights(), g.o.LoadTimeout) // the time beyond it is counted when the load returns
 	g.count.loadTimeouts.Add(1)
 	defer g.event(l, EventTimedOut, l.Flights()[0].Key, err)
 	g.dismiss(lost)

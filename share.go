@@ -9,24 +9,24 @@ import (
 	"github.com/weir-go/weir/internal/inflight"
 )
 
-// A fleetLookup is what a load does in the fleet for one of its keys.
+// A fleetLookup is a load's state in the fleet for one of its keys.
 type fleetLookup[V any] struct {
 	sub   *fleetclient.Subscription
 	asked instant             // when the request for the answer below was sent
-	first *fleetclient.Answer // received already, by the load that this one was taken out of
-	grant uint64              // the fence of a lease that was granted and is not held yet, which closeLookups gives up; 0 for none
+	first *fleetclient.Answer // an answer already received, by the load from which this one was split off
+	grant uint64              // the fence of a lease that was granted but is not held yet, which closeLookups gives up; 0: none
 
 	lease *fleetclient.Lease // nil: there is none
-	stop  func() bool        // ends that a load which is given up gives up its lease
-	prior *entry[V]          // what the Tier had, too old to be served; nil for nothing
+	stop  func() bool        // stops the hook that gives up the lease when the load is given up
+	prior *entry[V]          // the Tier's entry, too old to be served; nil: none
 
 	refused bool // the Tier did not take the result
 }
 
-// share asks the fleet for the load's keys, and reports whether the function is
-// to be called: for those for which this instance has the lease, and those with
-// which it is alone. Keys that are answered, or have to wait, go on as loads of
-// their own.
+// share asks the fleet for the load's keys, and reports whether to call the
+// function: for keys whose lease this instance has, and keys that it loads
+// without the fleet. Keys that are answered, or have to wait, continue as
+// separate loads.
 func (r *run[K, V]) share() bool {
 	if r.g.fleet == nil || len(r.lookups) > 0 && r.lookups[0].lease != nil {
 		return true
@@ -44,7 +44,7 @@ func (r *run[K, V]) share() bool {
 	return r.shareOne(flights[0].Key, &r.lookups[0])
 }
 
-// ask is what the load wants of the fleet for key.
+// ask returns the load's request to the fleet for key.
 func (r *run[K, V]) ask(key K) fleet.Ask {
 	switch {
 	case r.l.Forced:
@@ -71,7 +71,7 @@ func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 			return true
 		}
 		if a.Grant == fleet.GrantLease && p.sub.Overtaken(a.Fence) {
-			p.sub.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before we knew of it
+			p.sub.Hold(a.Fence, nil).GiveUp(fleet.Outcome{}) // lost before we held it
 			p.grant = 0
 			continue
 		}
@@ -107,7 +107,7 @@ func (r *run[K, V]) shareOne(key K, p *fleetLookup[V]) bool {
 	}
 }
 
-// askNext asks once, unless that was done before.
+// askNext asks the Tier once, unless p has a first answer.
 func (r *run[K, V]) askNext(p *fleetLookup[V], ask fleet.Ask) (fleetclient.Answer, error) {
 	if a := p.first; a != nil {
 		p.first = nil
@@ -119,16 +119,16 @@ func (r *run[K, V]) askNext(p *fleetLookup[V], ask fleet.Ask) (fleetclient.Answe
 	return a, err
 }
 
-// granted notes the lease that an answer may have brought, before anything else
-// is done with it.
+// granted records the lease of an answer, if it has one, before anything else
+// uses the answer.
 func (p *fleetLookup[V]) granted(a fleetclient.Answer, err error) {
 	if err == nil && a.Grant == fleet.GrantLease {
 		p.grant = a.Fence
 	}
 }
 
-// servesStale reports whether e, which may be nil, is to be served now, in place
-// of waiting.
+// servesStale reports whether to serve e, which may be nil, now instead of
+// waiting.
 func (r *run[K, V]) servesStale(e *entry[V]) bool {
 	return e != nil && !r.background && !r.l.Forced && !r.l.Renews && e.kind == kindValue && r.g.clock() < e.staleUntil
 }
@@ -145,7 +145,7 @@ func (r *run[K, V]) answerFromTier(e *entry[V]) {
 	r.one = a
 }
 
-// failAs answers with the failure of another instance.
+// failAs fails the load with another instance's failure.
 func (r *run[K, V]) failAs(a fleetclient.Answer) {
 	r.l.Return()
 	r.ended = r.g.clock()
@@ -154,8 +154,8 @@ func (r *run[K, V]) failAs(a fleetclient.Answer) {
 	r.cools = a.Remaining
 }
 
-// hold begins to hold a lease for as long as the load is not final. It reports
-// false if that is so already.
+// hold holds a lease until the load is final. It returns false if the load is
+// final already.
 func (r *run[K, V]) hold(p *fleetLookup[V], fence uint64) bool {
 	g, l := r.g, r.l
 	var lost func()
@@ -173,8 +173,8 @@ func (r *run[K, V]) hold(p *fleetLookup[V], fence uint64) bool {
 	return !final
 }
 
-// givenUp is what the fleet learns about a load that is final while its function
-// runs.
+// givenUp returns the outcome that the fleet gets for a load that became final
+// while its function runs.
 func (r *run[K, V]) givenUp() fleet.Outcome {
 	var late *TimeoutError
 	if cause := context.Cause(r.l); errors.As(cause, &late) {
@@ -193,8 +193,8 @@ func (g *Guard[K, V]) fail(l *inflight.Load[K, outcome[V]], err error) {
 	}
 }
 
-// fallBackOn puts e, which may be nil and is of the ith flight's key, into memory
-// for the case that the load fails, unless there is something.
+// fallBackOn puts e, the entry of the ith flight's key, into memory in case the
+// load fails, unless memory has an entry. e may be nil.
 func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	g, f := r.g, r.l.Flights()[i]
 	now := g.clock()
@@ -215,8 +215,8 @@ func (r *run[K, V]) fallBackOn(i int, e *entry[V]) {
 	}
 }
 
-// shareMany is share for several keys. Those for which the function is to be
-// called stay.
+// shareMany is share for several keys. The keys to call the function for stay
+// in the load.
 func (r *run[K, V]) shareMany() bool {
 	g := r.g
 	flights := r.l.Flights()
@@ -252,7 +252,7 @@ func (r *run[K, V]) shareMany() bool {
 			g.refreshing++
 		}
 	}
-	// The callers of what was taken out have kept the rest from being
+	// The callers of the keys that were split off have kept the rest from being
 	// abandoned.
 	unwanted := r.l.JoinersLocked() == 0 && !r.l.PinnedLocked() && g.o.AbandonGrace == 0
 	g.flights.Unlock()
@@ -300,8 +300,8 @@ func (r *run[K, V]) askAll() ([]fleetclient.Answer, []error) {
 	return answers, errs
 }
 
-// awaitBatch waits for one of the places of bulk loads, if they are limited and the
-// load has none.
+// awaitBatch waits for a place for bulk loads, if these are limited and the load
+// has none.
 func (r *run[K, V]) awaitBatch() bool {
 	g, l := r.g, r.l
 	if g.batches == nil || l.Group != nil {
@@ -317,8 +317,8 @@ func (r *run[K, V]) awaitBatch() bool {
 	return r.gather() && r.depart()
 }
 
-// settleLeases tells the fleet what came of the load's keys from the ith on. The rest
-// is deferred, as the user's codec may exit.
+// settleLeases reports the outcomes of the load's keys, from the ith on, to the
+// fleet. The rest is deferred because the user's codec may exit.
 func (r *run[K, V]) settleLeases(i int) {
 	for i < len(r.lookups) && r.lookups[i].lease == nil {
 		i++
@@ -339,7 +339,7 @@ func (r *run[K, V]) settleLeases(i int) {
 }
 
 // closeLookups ends the subscriptions of the load's keys, and gives up the leases
-// that were granted and that nobody has begun to hold.
+// that were granted but are not held.
 func (r *run[K, V]) closeLookups() {
 	for i := range r.lookups {
 		p := &r.lookups[i]
@@ -352,7 +352,7 @@ func (r *run[K, V]) closeLookups() {
 	}
 }
 
-// fleetOutcome is what the fleet learns about the ith key.
+// fleetOutcome returns the outcome that the fleet gets for the ith key.
 func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	g, t := r.g, r.g.fleet
 	defer func() {
@@ -386,7 +386,7 @@ func (r *run[K, V]) fleetOutcome(i int) (o fleet.Outcome) {
 	return fleet.Outcome{Entry: e}
 }
 
-// overtakenElsewhere reports whether the fleet knows something newer than the
+// overtakenElsewhere reports whether the fleet knows of a change newer than the
 // ith answer, which is about to be committed. The table's lock must be held.
 func (r *run[K, V]) overtakenElsewhere(i int, e *entry[V]) bool {
 	if len(r.lookups) == 0 {
@@ -396,9 +396,9 @@ func (r *run[K, V]) overtakenElsewhere(i int, e *entry[V]) bool {
 	return p.refused || p.sub.Overtaken(e.fence())
 }
 
-// goOnLocked starts the background load to which a load that was answered with a
-// stale value leaves its lease. The table's lock must be held, and the run's own
-// load have been settled; counts says that it was not given up before.
+// goOnLocked starts the background load that takes over the lease of a load that
+// was answered with a stale value. The table's lock must be held, and the run's
+// own load must be settled; counts means that it was not given up before.
 func (r *run[K, V]) goOnLocked(counts bool) {
 	g := r.g
 	if r.handOver == 0 || !counts || g.closed.Load() || g.refreshing >= g.o.MaxRefreshes || g.hungLocked() {
@@ -418,8 +418,8 @@ func (r *run[K, V]) goOnLocked(counts bool) {
 	r.next = &run[K, V]{g: g, l: l, background: true}
 }
 
-// goOn hands the lease, with its subscription, to that load, or gives it up if there
-// is none.
+// goOn hands the lease and its subscription to the load that goOnLocked started, or
+// gives the lease up if there is none.
 func (r *run[K, V]) goOn() {
 	switch {
 	case r.handOver == 0:
@@ -427,7 +427,7 @@ func (r *run[K, V]) goOn() {
 		r.lookups[0].sub.Hold(r.handOver, nil).GiveUp(fleet.Outcome{})
 	default:
 		p := fleetLookup[V]{sub: r.lookups[0].sub, asked: r.lookups[0].asked, prior: r.one.entry}
-		r.lookups = nil // the other closes the subscription
+		r.lookups = nil // the next load closes the subscription
 		r.next.lookups = []fleetLookup[V]{p}
 		r.next.hold(&r.next.lookups[0], r.handOver)
 		go r.next.run()

@@ -7,11 +7,10 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// SlogObserver returns an Observer that logs what an operator wants to read:
-// failed and stuck loads and refusals at Warn, stale answers and skipped
-// refreshes at Info, every other load, invalidations and evictions at Debug. It logs neither keys nor
-// values, since they may be secret; errors of the source are logged as they
-// are. A nil logger is slog.Default.
+// SlogObserver returns an Observer that logs for operators: failed and stuck loads and refusals at
+// Warn, stale answers and skipped refreshes at Info, every other load, invalidations and evictions
+// at Debug. It logs neither keys nor values, since they may be secret; errors of the source are
+// logged unchanged. A nil logger is slog.Default.
 func SlogObserver(logger *slog.Logger) Observer {
 	return &slogObserver{logger: plain.Logger(logger)}
 }

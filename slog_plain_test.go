@@ -11,7 +11,8 @@ import (
 	"github.com/weir-go/weir/plain/plaintest"
 )
 
-// M3: what a source says in its errors cannot hide in a log.
+// M3: hidden characters in names and errors are escaped, and passwords are not
+// logged.
 func TestM3SlogObserverHidesNothing(t *testing.T) {
 	for _, k := range plaintest.Kinds {
 		var b bytes.Buffer

@@ -12,8 +12,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// M3, O2: a line for each thing an operator wants to read, at its level, and
-// neither key nor value in it.
+// M3, O2: one line per event for operators, at its level, without key or value.
 func TestM3SlogObserver(t *testing.T) {
 	var buf bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -83,7 +82,7 @@ func TestM3SlogObserverLevels(t *testing.T) {
 	})
 }
 
-// A bulk load that fails is logged as that.
+// A failed bulk load is logged as such.
 func TestM3SlogObserverBulk(t *testing.T) {
 	var buf bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {

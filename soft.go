@@ -8,11 +8,12 @@ import (
 )
 
 // minMargin is the least time before its deadline at which a caller takes a stale
-// value; a twentieth of the time that it has, if that is more.
+// value. It is a twentieth of the caller's time if that is more.
 const minMargin = time.Millisecond
 
-// softEnd returns the instant from which the caller, who waits for f since then,
-// takes a stale value, and why. It returns nil if there is none.
+// softEnd returns the instant from which a caller that has waited for f since
+// since takes a stale value, and the reason. why is nil if there is no such
+// instant.
 func (c *call[K, V]) softEnd(f *inflight.Flight[K, outcome[V]], since instant) (end instant, why *TimeoutError) {
 	if d := c.softTimeout(); d > 0 {
 		end, why = later(f.Began, d), &TimeoutError{After: d, Soft: true}
@@ -33,24 +34,25 @@ func (c *call[K, V]) softEnd(f *inflight.Flight[K, outcome[V]], since instant) (
 	return end, why
 }
 
-// timedOut reports whether the caller's context has ended by its deadline. One
-// that was canceled leaves; one that merely woke late has its stale value.
+// timedOut reports whether the caller's deadline ended its context. A caller
+// that was canceled leaves; one that only woke late still gets its stale value.
 func (c *call[K, V]) timedOut() bool { return c.ctx.Err() == context.DeadlineExceeded }
 
-// waitSoft waits until the caller's soft timeout. If f is not done then, and
-// memory has a value to serve, the caller leaves with that, and the Guard stays on
-// the flight in its place. Otherwise it reports false, and the caller waits on.
+// waitSoft waits until the caller's soft timeout. If f is not done by then, and
+// memory has a value to serve, the caller leaves with it and the Guard stays on
+// the flight instead. Otherwise waitSoft returns false, and the caller keeps
+// waiting.
 func (c *call[K, V]) waitSoft() (Result[V], bool) {
 	g, f := c.g, c.joiner.flight
 	if _, limited := c.ctx.Deadline(); c.policy.NoStale || !limited && c.softTimeout() == 0 {
 		return Result[V]{}, false
 	}
-	if e := g.lookup(c.key); g.fleet == nil && !c.servesOnError(e, g.clock()) { // a fleet may bring something
+	if e := g.lookup(c.key); g.fleet == nil && !c.servesOnError(e, g.clock()) { // a fleet may add an entry
 		return Result[V]{}, false
 	}
 	end, why := c.softEnd(f, c.since)
-	// Where the time is over already, a GetMany has waited for another key: then
-	// the answer was there before its context ended.
+	// If the time is already over, a GetMany has waited for another key. The
+	// stale value was then available before its context ended.
 	if left := time.Duration(end - g.clock()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
@@ -62,7 +64,7 @@ func (c *call[K, V]) waitSoft() (Result[V], bool) {
 	if !c.servesOnError(e, now) {
 		return Result[V]{}, false
 	}
-	set := now < e.freshUntil && !c.forced // meanwhile: nobody needs the load any more
+	set := now < e.freshUntil && !c.forced // set meanwhile: no caller needs the load any more
 	if !set {
 		g.flights.Lock()
 		f.Load().PinLocked()
@@ -74,8 +76,8 @@ func (c *call[K, V]) waitSoft() (Result[V], bool) {
 	return c.standIn(e, now, why), true
 }
 
-// passSoft is pass for a caller that takes a stale value. In a fleet the moment
-// may be long: until the Tier has answered, or its deadline is over.
+// passSoft is pass for a caller that takes a stale value. In a fleet the wait
+// may be long: until the Tier has answered, or its deadline has passed.
 func (c *call[K, V]) passSoft(f *inflight.Flight[K, outcome[V]]) (Result[V], bool) {
 	g := c.g
 	end, why := c.softEnd(f, g.clock())

@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// Stats are counts since New, and a few numbers as they stand now. They are
-// read one after another, so under traffic they need not add up exactly.
+// Stats are counts since New, and a few current values. They are read one after
+// another, so under traffic they may not add up exactly.
 //
-// A call is one of Get, GetResult, GetWith, Refresh or RefreshResult, or one key of
-// a GetMany, GetManySeq or RefreshMany. Each counts once, however often it has to look again: in Hits, StaleHits, NegativeHits,
-// MemoHits, Joins, Started, TurnedAway or Rejected. [Stats.Calls] is their sum.
+// A call is one of Get, GetResult, GetWith, Refresh or RefreshResult, or one key of a GetMany,
+// GetManySeq or RefreshMany. Each counts once, however often it starts over, in one of Hits,
+// StaleHits, NegativeHits, MemoHits, Joins, Started, TurnedAway or Rejected. [Stats.Calls] is their
+// sum.
 type Stats struct {
 	// Calls that needed no load of their own.
 	Hits         uint64 // answered by a fresh value
@@ -23,10 +24,10 @@ type Stats struct {
 	// The other calls.
 	Started    uint64 // started a load, alone or with other keys
 	TurnedAway uint64 // refused at once, by the limiter or because of MaxStuck
-	Rejected   uint64 // with a key that is none, an ended context, from within the key's own load, after Close, or OnlyCached and not there
+	Rejected   uint64 // with an invalid key, an ended context, from within the key's own load, after Close, or OnlyCached without a value
 
-	// StaleOnError counts calls, of whatever kind, that got a stale value in
-	// place of an error or a long wait.
+	// StaleOnError counts calls of any kind that got a stale value instead of
+	// an error or a long wait.
 	StaleOnError uint64
 
 	// Loads, one for each run of the user's function.
@@ -34,46 +35,46 @@ type Stats struct {
 	Refreshes    uint64 // of them in the background
 	LoadTimeouts uint64 // of them outlived LoadTimeout
 	Panics       uint64 // of them panicked or called runtime.Goexit
-	Abandoned    uint64 // of them, and of those still queued, canceled since nobody waited
+	Abandoned    uint64 // of them and of those still queued, canceled because no caller waited
 
-	// Answers of loads, one for each key of a bulk load.
-	LoadFailures uint64 // errors, not-found left out
+	// Results of loads, one for each key of a bulk load.
+	LoadFailures uint64 // errors other than not-found
 	NotFound     uint64 // ErrNotFound
 	NotModified  uint64 // the previous value, unmodified
 	Superseded   uint64 // overtaken by a write, and not kept
 
-	// What did not happen.
+	// Loads and entries that were refused or dropped.
 	Refusals         uint64 // loads refused by the limiter
 	StuckRefusals    uint64 // loads refused because of MaxStuck
-	RefreshesSkipped uint64 // for want of a place or a permit
+	RefreshesSkipped uint64 // because there was no place or no permit
 	TooHeavy         uint64 // entries not kept because of their weight
 	Evicted          uint64 // entries removed because memory was full
 	ObserverPanics   uint64
 
-	// Fleet counts what has to do with the fleet.
+	// Fleet has the counts of the fleet.
 	Fleet FleetStats
 
-	// As it stands now.
-	Entries    int // in memory, about; also those too old to be served
+	// Current values.
+	Entries    int // in memory, approximately, including those too old to be served
 	Flights    int // keys that a caller could join
 	Running    int // loads whose function has not returned
 	Refreshing int // of them in the background
 	Stuck      int // of them beyond LoadTimeout
 }
 
-// FleetStats count what a Guard has asked its fleet's Tier, and the replies.
+// FleetStats count a Guard's requests to its fleet's Tier, and the replies.
 type FleetStats struct {
-	// Open: the breaker before the Tier is open, so the Guard goes on by itself. It
-	// is how things stand, and false where the Tier has no breaker.
+	// Open reports that the Tier's circuit breaker is open now, so the Guard works
+	// without the Tier. It is false if the Tier has no breaker.
 	Open bool
 
-	TierHits   uint64 // flights answered by what another instance has loaded
-	Alone      uint64 // loads without asking others: the Tier was away, or they had an answer that is not shared
-	Cooled     uint64 // flights answered by a failure of another instance
-	Unencoded  uint64 // values that the Codec could not encode, and are not shared
-	Undecoded  uint64 // values of the Tier that it could not decode
-	LostLeases uint64 // extensions that were refused
-	Refused    uint64 // results that the Tier did not take, since it knows something newer
+	TierHits   uint64 // flights answered with a value that another instance loaded
+	Alone      uint64 // loads without the fleet: the Tier was unavailable, or another instance had a result that it does not share
+	Cooled     uint64 // flights answered with another instance's failure
+	Unencoded  uint64 // values that the Codec could not encode, so they are not shared
+	Undecoded  uint64 // values from the Tier that it could not decode
+	LostLeases uint64 // leases whose extension was refused
+	Refused    uint64 // results that the Tier rejected, because it knows of a newer change
 
 	// Calls of the Tier, by kind; Acquires are Fresh, Granted, Held or Cooling,
 	// or Unavailable.
@@ -83,18 +84,18 @@ type FleetStats struct {
 
 	Waits  uint64 // for another instance's load
 	Pushes uint64 // changes that the Tier has reported
-	Resets uint64 // how often some may have been missed
+	Resets uint64 // times that some may have been missed
 
-	// Pending are the invalidations that the Tier has not acknowledged, now.
-	// Blocked: one of them is of everything, or there were too many, so that nothing
-	// of the Tier is used. Queued is how many there have been, Replayed how many of
-	// them the Tier has acknowledged since.
+	// Pending is the number of invalidations that the Tier has not acknowledged yet.
+	// Blocked means that one of them is of everything, or that there were too many,
+	// so that nothing from the Tier is used. Queued counts those that were ever
+	// pending, Replayed those that the Tier has acknowledged since.
 	Pending          int
 	Blocked          bool
 	Queued, Replayed uint64
 }
 
-// fleetStats gathers them.
+// fleetStats collects them.
 func (g *Guard[K, V]) fleetStats() FleetStats {
 	if g.fleet == nil {
 		return FleetStats{}
@@ -164,8 +165,8 @@ func (g *Guard[K, V]) Stats() Stats {
 	return s
 }
 
-// counters are the counts behind Stats. Hits are on the one path where a
-// shared counter would be felt.
+// counters are the counts behind Stats. Hits are striped because a shared
+// counter would slow them down.
 type counters struct {
 	hits striped
 
@@ -177,15 +178,15 @@ type counters struct {
 	tierHits, alone, cooled, unencoded, undecoded                atomic.Uint64
 }
 
-// once adds 1 to n for a call that is not counted yet.
+// once adds 1 to n if the call has not been counted.
 func once(n *atomic.Uint64, counted bool) {
 	if !counted {
 		n.Add(1)
 	}
 }
 
-// striped is a counter in several cells, each on a cache line of its own, so
-// that processors that count at the same time do not wait for each other.
+// striped is a counter in several cells, each on its own cache line, so that
+// processors that count at the same time do not wait for each other.
 type striped struct {
 	cells []cell
 	shift uint
@@ -201,10 +202,9 @@ func newStriped() striped {
 	return striped{cells: make([]cell, 1<<b), shift: uint(64 - b)}
 }
 
-// add counts one, in a cell chosen by the present time, which the caller has
-// at hand: its last digits differ from processor to processor as well as a
-// random number would, and that costs 5 ns.
-// It returns the count of the cell.
+// add counts one, in a cell chosen by the current time, which the caller
+// already has: its last digits spread processors as well as a random number,
+// which costs 5 ns. It returns the count of the cell.
 func (s *striped) add(now instant) uint64 {
 	const golden = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: spreads near numbers (Knuth, TAOCP 3, section 6.4)
 	return s.cells[uint64(now)*golden>>s.shift].n.Add(1)

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// O1: one call after the other, every kind of answer and its count.
+// O1: every kind of answer and its count, one call after the other.
 func TestO1ResultAndStatsOfEveryKind(t *testing.T) {
 	o := fourInstants
 	o.NegativeTTL = 10 * sec
@@ -76,9 +76,8 @@ func TestO1StatesAndOriginsHaveNames(t *testing.T) {
 	}
 }
 
-// Every call is a hit, a stale hit, a negative hit, a memo hit or a join, has started
-// a load, or was turned away or rejected, and is one of them only; whatever happens
-// meanwhile.
+// Every call is exactly one of a hit, a stale hit, a negative hit, a memo hit, a
+// join, the start of a load, turned away or rejected, whatever happens meanwhile.
 func TestO1CountersAddUp(t *testing.T) {
 	rounds := 40
 	if raceEnabled {
@@ -156,8 +155,8 @@ func TestO1CountersAddUp(t *testing.T) {
 	}
 }
 
-// A call whose answer was overtaken before it came looks again, and is one call all
-// the same.
+// A call whose answer was overtaken before the call began starts over, and still
+// counts once.
 func TestO1ACallThatLooksAgainIsOne(t *testing.T) {
 	for name, again := range map[string]func(context.Context, *weir.Guard[string, int]){
 		"Get":     func(ctx context.Context, g *weir.Guard[string, int]) { g.Get(ctx, "k") },
@@ -187,8 +186,8 @@ func TestO1ACallThatLooksAgainIsOne(t *testing.T) {
 	}
 }
 
-// What never comes to a load is a call too: refused in a queue that is too long for
-// it, by MaxStuck, with an ended context, or after Close.
+// Calls that never reach a load count too: refused because the queue is too long or
+// by MaxStuck, with an ended context, or after Close.
 func TestO1CallsThatAreSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := limit.NewConcurrency(limit.ConcurrencyOptions{Limit: 1, Queue: 5})
@@ -224,8 +223,8 @@ func TestO1CallsThatAreSentAway(t *testing.T) {
 	})
 }
 
-// Peek changes nothing: not the flights, not the counts, and not the standing
-// of the entry against eviction.
+// Peek changes nothing: not the flights, not the counts, and not the entry's
+// chance of eviction.
 func TestO1PeekHasNoSideEffects(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		if r, ok := s.g.Peek("k"); ok {
@@ -288,7 +287,8 @@ func TestO1PeekDoesNotSpareAnEntry(t *testing.T) {
 	}
 }
 
-// Refresh loads whatever memory holds, and leaves what is there if it fails.
+// Refresh loads even if memory has a value, and leaves that value if the load
+// fails.
 func TestO1Refresh(t *testing.T) {
 	play(t, fourInstants, func(s *scene) {
 		refresh := func() weir.Result[int] { return s.g.RefreshResult(s.Context(), "k") }
@@ -316,7 +316,7 @@ func TestO1Refresh(t *testing.T) {
 	})
 }
 
-// A Get with a done context is served what is fresh, and loads nothing.
+// A Get with an ended context gets a fresh value, and loads nothing.
 func TestO1DoneContextStillHits(t *testing.T) {
 	play(t, weir.Options{TTL: sec}, func(s *scene) {
 		s.prime("k")

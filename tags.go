@@ -6,26 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// A tag is a name that entries share. Entries point at it, so that a Get sees
-// an invalidation without a lock or a look-up; that is also why an
-// invalidation costs the same for one entry and for a million.
+// A tag is a name that entries share. Entries point at it, so a Get sees an
+// invalidation without a lock or a lookup, and an invalidation costs the same
+// for one entry as for a million.
 type tag struct {
 	name    string
 	seq     atomic.Uint64 // number of its last invalidation
 	expired uint64        // guarded by the table's lock: number of its last ExpireTags
 }
 
-// minTagSweep is the least number of tags at which unused ones are looked for.
+// minTagSweep is the smallest number of tags at which unused ones are swept.
 const minTagSweep = 1024
 
 // InvalidateTags removes all entries that carry one of the tags, and beats
-// loads that are running: one that began before and brings an entry with such
-// a tag stores nothing. Which tags it will bring is not known until it ends, so
-// callers who come after the invalidation join it, and load again if it turns
-// out to be overtaken.
+// loads that are running: one that began before and returns an entry with such
+// a tag stores nothing. Its tags are not known until it ends, so callers that
+// come after the invalidation join it, and load again if it was overtaken.
 //
-// Like [Guard.Invalidate] it holds for the whole fleet if the error is nil, and
-// returns ErrClosed after Close. A tag that is empty is ErrTag in a fleet.
+// Like [Guard.Invalidate] it applies to the whole fleet if the error is nil,
+// and returns ErrClosed after Close. In a fleet an empty tag is ErrTag.
 func (g *Guard[K, V]) InvalidateTags(ctx context.Context, tags ...string) error {
 	if g.fleet != nil && slices.Contains(tags, "") {
 		return ErrTag // there it stands for all
@@ -45,7 +44,8 @@ func (g *Guard[K, V]) invalidateTags(tags ...string) error {
 
 // ExpireTags ends the freshness of all entries that carry one of the tags, as
 // [Guard.Expire] does for keys, and beats loads that are running, as
-// [Guard.InvalidateTags] does. It looks at every entry in memory, unlike that.
+// [Guard.InvalidateTags] does. Unlike InvalidateTags it looks at every entry in
+// memory.
 func (g *Guard[K, V]) ExpireTags(ctx context.Context, tags ...string) error {
 	if g.fleet != nil && slices.Contains(tags, "") {
 		return ErrTag // there it stands for all
@@ -58,8 +58,8 @@ func (g *Guard[K, V]) ExpireTags(ctx context.Context, tags ...string) error {
 	return g.changedTags(ctx, EventExpired, tags, unshared, err)
 }
 
-// expireTags is ExpireTags for this instance. Loads that run are overtaken first:
-// what they would store after its entries were gone through would stay fresh.
+// expireTags is ExpireTags for this instance. It overtakes running loads first:
+// an entry that one stored after the pass over memory would stay fresh.
 func (g *Guard[K, V]) expireTags(tags ...string) error {
 	var seq uint64
 	some := make(map[*tag]bool)
@@ -75,15 +75,15 @@ func (g *Guard[K, V]) expireTags(tags ...string) error {
 	return nil
 }
 
-// eachTagLocked counts one more change of tags, and calls fn for each of them that
-// an entry has, or a load can bring. The table's lock must be held.
+// eachTagLocked counts one more change of tags, and calls fn for each tag that an
+// entry has or a load may return. The table's lock must be held.
 func (g *Guard[K, V]) eachTagLocked(tags []string, fn func(*tag)) {
 	g.seq++
 	g.sweepTagsLocked()
 	for _, name := range tags {
 		t := g.tags[name]
 		if t == nil && g.flights.RunningLocked() == 0 {
-			continue // no entry has it, and no load can bring one
+			continue // no entry has it, and no load can return one
 		}
 		if t == nil {
 			t = g.addTagLocked(name)
@@ -109,7 +109,7 @@ func (g *Guard[K, V]) internLocked(names []string) []*tag {
 }
 
 // addTagLocked makes a tag. A load that began before the last sweep cannot know
-// what happened to a tag that was forgotten then, so a new tag counts as
+// whether a tag dropped then had been invalidated, so a new tag counts as
 // invalidated at that sweep. The table's lock must be held.
 func (g *Guard[K, V]) addTagLocked(name string) *tag {
 	t := &tag{name: name}
@@ -118,9 +118,9 @@ func (g *Guard[K, V]) addTagLocked(name string) *tag {
 	return t
 }
 
-// sweepTagsLocked forgets the tags that no entry has, if there are many. It
-// looks at every entry, once for each doubling of the number of tags. The
-// table's lock must be held.
+// sweepTagsLocked drops the tags that no entry has, if there are many. It looks
+// at every entry, once for each doubling of the number of tags. The table's
+// lock must be held.
 func (g *Guard[K, V]) sweepTagsLocked() {
 	if len(g.tags) < g.tagSweep {
 		return
@@ -142,8 +142,8 @@ func (g *Guard[K, V]) sweepTagsLocked() {
 	g.tagSweep = max(minTagSweep, 2*len(g.tags))
 }
 
-// setTags gives e its tags, and the count of invalidations that they must be
-// newer than to outdate it, before it is stored.
+// setTags sets the tags of e before it is stored, and the count of
+// invalidations after which one outdates it.
 func (e *entry[V]) setTags(tags []*tag, seq uint64) {
 	if len(tags) == 0 {
 		return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock is the time, if there is an Observer to tell it to.
+// clock returns the time if there is an Observer, and otherwise the zero Time.
 func (r *run[K, V]) clock() time.Time {
 	if r.g.o.Observer == nil {
 		return time.Time{}
@@ -18,7 +18,8 @@ func (r *run[K, V]) info() LoadInfo {
 	return LoadInfo{Guard: r.g.o.Name, Key: flights[0].Key, Keys: len(flights), Background: r.background}
 }
 
-// observeStart reports the load's start and takes the context it is given.
+// observeStart reports the load's start and takes the context that the Observer
+// returns.
 func (r *run[K, V]) observeStart() {
 	g := r.g
 	if g.o.Observer == nil {
@@ -35,9 +36,9 @@ func (r *run[K, V]) observeStart() {
 	g.flights.Unlock()
 }
 
-// tell reports the load's end. counts says that the load was not given up
-// before. Each report is deferred, as the one before it may exit; commit has
-// counted the load as one that Close waits for until they have returned.
+// tell reports the load's end. counts means that the load was not given up
+// before. Each report is deferred, because the one before it may exit; commit
+// has counted the load, so that Close waits until they have returned.
 func (r *run[K, V]) tell(counts bool) {
 	g := r.g
 	if g.o.Observer == nil {
@@ -49,7 +50,7 @@ func (r *run[K, V]) tell(counts bool) {
 		g.telling--
 		g.idleLocked()
 	}()
-	if len(r.l.Flights()) == 0 { // each has gone another way
+	if len(r.l.Flights()) == 0 { // each has moved to another load
 		return
 	}
 	key := r.l.Flights()[0].Key
@@ -65,10 +66,10 @@ func (r *run[K, V]) tell(counts bool) {
 	}
 }
 
-// loadEnd is what the Observer receives at the load's end.
+// loadEnd returns what the Observer gets at the load's end.
 func (r *run[K, V]) loadEnd(late bool) LoadEnd {
 	end := LoadEnd{Start: r.start, Duration: time.Since(r.start), Queued: r.queued, Err: r.err, Class: r.class, Late: late}
-	for i := range r.l.Flights() { // of a bulk load the first error stands for all
+	for i := range r.l.Flights() { // a bulk load reports its first error
 		if end.Err != nil {
 			break
 		}

@@ -46,7 +46,7 @@ func (o Options) Validate() error {
 	return c.Err()
 }
 
-// validate is Validate for a Source, which says how its loads are called.
+// validate is Validate for a Source with the Options o.
 func (s Source[K, V]) validate(o Options) error {
 	c := newChecks()
 	const decides = ", which returns what %s does: tags, TTL, windows, weight and version"
@@ -62,7 +62,7 @@ func (s Source[K, V]) validate(o Options) error {
 	return c.Err()
 }
 
-// checks gathers faults.
+// checks collects faults.
 type checks struct{ option.Faults }
 
 func newChecks() *checks { return &checks{option.Faults{Package: "weir"}} }
@@ -81,8 +81,8 @@ func (c *checks) backoff(field string, b Backoff) {
 	c.Check(b.Max == 0 || b.Max >= b.Initial, field+".Max", b.Max, fmt.Sprintf("0 or at least Initial (%v)", b.Initial))
 }
 
-// Advice names options that are allowed but work against each other, a
-// sentence each, for a program to log when it starts.
+// Advice returns one sentence for each set of options that is allowed but
+// contradictory. Programs can log it when they start.
 func (o Options) Advice() []string {
 	d := o.withDefaults()
 	var advice []string

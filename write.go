@@ -10,23 +10,24 @@ import (
 	"github.com/weir-go/weir/internal/fleetclient"
 )
 
-// Set puts a value into memory as if it had been loaded now, and beats a load
-// of the key that is running: its value is not kept. It returns ErrNotStored if
-// only the latter happens, because there is no TTL or the value is too heavy, and
-// otherwise ErrKey, or ErrClosed after Close.
+// Set puts a value into memory as if it had been loaded now, and overtakes a
+// running load of the key, whose value is not kept. It returns ErrNotStored if
+// the value is not stored, because there is no TTL or it is too heavy, ErrKey for
+// an invalid key, and ErrClosed after Close.
 //
-// In a fleet it is set for all, if the error is nil, and what is too heavy for the
-// memory of an instance is still in the Tier. If the Tier has not acknowledged it,
-// the error is a *fleet.PendingError (it matches fleet.ErrUnavailable): the value is
-// set here, and an invalidation of the key is queued for the others, because the
-// value may be out of date by the time it reaches them. ctx is for the Tier.
+// In a fleet a nil error means that it is set for all instances. A value too heavy
+// for the memory of an instance is still in the Tier. If the Tier has not
+// acknowledged it, the error is a *fleet.PendingError (it matches
+// fleet.ErrUnavailable): the value is set here, and an invalidation of the key is
+// queued for the others, because the value may be out of date by the time it reaches
+// them. ctx is used for the Tier.
 func (g *Guard[K, V]) Set(ctx context.Context, key K, value V) error {
 	return g.SetEntry(ctx, key, Entry[V]{Value: value})
 }
 
-// SetEntry is [Guard.Set] for a value with durations, tags, weight or version
-// of its own. With NoStore it is ErrNotStored. NotModified is not allowed:
-// ErrNotModified.
+// SetEntry is [Guard.Set] for a value with its own durations, tags, weight or
+// version. It returns ErrNotStored for NoStore, and ErrNotModified for
+// NotModified, which is not allowed.
 func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	if in.NotModified {
 		return ErrNotModified
@@ -39,10 +40,9 @@ func (g *Guard[K, V]) SetEntry(ctx context.Context, key K, in Entry[V]) error {
 	return w.err
 }
 
-// SetMany is [Guard.Set] for several keys; in a fleet it writes 64 of them
-// to the Tier at a time. If some keys have an error, it returns them as KeyErrors[K];
-// the others are set. With a key that is not equal to itself it is ErrKey, and
-// nothing is set.
+// SetMany is [Guard.Set] for several keys; in a fleet it writes 64 of them to the
+// Tier at a time. If some keys have an error, it returns them as KeyErrors[K]; the
+// others are set. If a key is not equal to itself it returns ErrKey and sets nothing.
 func (g *Guard[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 	if err := checkKeys(slices.Collect(maps.Keys(values))); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (g *Guard[K, V]) SetMany(ctx context.Context, values map[K]V) error {
 }
 
 // SetNotFound puts the answer that the source does not have key into memory, for
-// NegativeTTL, as if a load had returned ErrNotFound now. Otherwise it is as
-// [Guard.Set]; without a NegativeTTL it returns ErrNotStored.
+// NegativeTTL, as if a load had returned ErrNotFound now. Otherwise it works
+// like [Guard.Set]; without a NegativeTTL it returns ErrNotStored.
 func (g *Guard[K, V]) SetNotFound(ctx context.Context, key K) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -77,28 +77,29 @@ func (g *Guard[K, V]) SetNotFound(ctx context.Context, key K) error {
 	return w.err
 }
 
-// A setting is one key of a Set on its way, and how the Guard was before.
+// A setting is the progress of a Set for one key, with the Guard's state before
+// it.
 type setting[K comparable, V any] struct {
 	key   K
 	entry *entry[V]
 	tags  []string
-	keep  bool // into memory with it
+	keep  bool // it goes into memory
 	heavy bool // kept out of memory by its weight
-	none  bool // for nobody else: NoStore
+	none  bool // not shared either: NoStore
 
-	sub         *fleetclient.Subscription // nil without a fleet, as what follows
+	sub         *fleetclient.Subscription // nil without a fleet, like the next fields
 	name        string
 	order       fleet.Write
-	before      *entry[V] // what memory had
+	before      *entry[V] // the entry in memory before
 	seq, clears uint64
-	unshared    error // why others do not have it
+	unshared    error // why the other instances do not have it
 
 	err error // what Set returns
 }
 
-// settingOf makes a setting of what the user gave.
+// settingOf makes a setting of the user's Entry.
 func (g *Guard[K, V]) settingOf(key K, in Entry[V]) *setting[K, V] {
-	in.Value = g.clone(in.Value) // the caller may go on to change its own
+	in.Value = g.clone(in.Value) // the caller may change its own copy later
 	w := &setting[K, V]{key: key, tags: in.Tags, none: in.NoStore}
 	w.entry, w.keep, w.heavy = g.makeEntry(key, in, g.clock(), g.tookBefore(key))
 	return w
@@ -114,7 +115,7 @@ func (g *Guard[K, V]) set(ctx context.Context, all ...*setting[K, V]) {
 				}
 			}
 		}()
-		for _, w := range all { // all of them first: the user's hooks may not return
+		for _, w := range all { // all of them before the next step: the user's hooks may not return
 			g.prepareInFleet(w)
 		}
 		if len(all) == 1 {
@@ -142,7 +143,7 @@ func atOnce(n int, do func(i int)) {
 	all.Wait()
 }
 
-// prepareInFleet subscribes to the key of w, and makes what the fleet is to have of it.
+// prepareInFleet subscribes to the key of w, and prepares the entry for the fleet.
 func (g *Guard[K, V]) prepareInFleet(w *setting[K, V]) {
 	if (w.keep || w.heavy) && !w.none {
 		var err error
@@ -161,7 +162,7 @@ func (g *Guard[K, V]) prepareInFleet(w *setting[K, V]) {
 	}
 }
 
-// setInFleet sets w, which is prepared, for everybody.
+// setInFleet sets w, which is prepared, for all instances.
 func (g *Guard[K, V]) setInFleet(ctx context.Context, w *setting[K, V]) {
 	fence, err := g.fleet.Write(ctx, w.name, w.order)
 	w.unshared = joined(w.unshared, err)
@@ -172,7 +173,7 @@ func (g *Guard[K, V]) setInFleet(ctx context.Context, w *setting[K, V]) {
 	w.entry.capped(later(w.entry.loadedAt, g.fleet.o.MemoryCap))
 }
 
-// commit puts w into memory, or removes what is there if it is not to be kept.
+// commit puts w into memory, or removes the entry there if w is not kept.
 func (g *Guard[K, V]) commit(ctx context.Context, w *setting[K, V]) error {
 	if err := g.change(func() {
 		g.flights.DetachLocked(w.key)
@@ -184,7 +185,7 @@ func (g *Guard[K, V]) commit(ctx context.Context, w *setting[K, V]) error {
 		if w.sub == nil || g.settlesLocked(w) {
 			g.store.Set(w.key, w.entry)
 		}
-		g.reelectLocked(w.key, g.clock()) // if it stays as it is, without the load that was detached
+		g.reelectLocked(w.key, g.clock()) // in case the entry stays, without the load that was detached
 	}); err != nil {
 		return err
 	}
@@ -199,15 +200,15 @@ func (g *Guard[K, V]) commit(ctx context.Context, w *setting[K, V]) error {
 	return w.unshared
 }
 
-// settlesLocked reports whether w's entry may go into memory, now that the Write has been
-// answered: others may have written or invalidated meanwhile, here or elsewhere,
-// after it or before. If they have, what is in memory is as new as it, or goes.
-// The table's lock must be held.
+// settlesLocked reports whether w's entry may go into memory, after the Write has been
+// answered. Meanwhile others may have written or invalidated, here or elsewhere, before
+// it or after it. If so, the entry in memory is as new as w's, or is removed. The table's
+// lock must be held.
 func (g *Guard[K, V]) settlesLocked(w *setting[K, V]) bool {
 	key, e := w.key, w.entry
 	if held, ok := g.store.GetEntryQuietly(key); ok {
 		switch {
-		case e.fence() == 0 && held.Value != w.before: // nobody can say which was first, and the key is being invalidated
+		case e.fence() == 0 && held.Value != w.before: // it is unknown which was first, and the key is being invalidated
 			g.removeLocked(key)
 			return false
 		case held.Value.fence() > e.fence() && e.fence() > 0:
@@ -224,18 +225,17 @@ func (g *Guard[K, V]) settlesLocked(w *setting[K, V]) bool {
 	return true
 }
 
-// Invalidate removes keys from memory, whether they are there or not, and
-// beats loads of them that are running. It leaves no stale value to serve,
-// even if the source is down; Expire does. It returns ErrKey, or ErrClosed
-// after Close.
+// Invalidate removes keys from memory and overtakes running loads of them, also
+// of keys that are not in memory. It leaves no stale value to serve, even if
+// the source is down; Expire does. It returns ErrKey, or ErrClosed after Close.
 //
-// In a fleet it is done for all, if the error is nil: from then on the Tier returns
-// nothing older, and see [Fleet] for what others have in memory.
-// If the Tier has not acknowledged it, the error is a *fleet.PendingError (it
-// matches fleet.ErrUnavailable): it is done here, and queued for the others until
-// the Tier acknowledges it. Meanwhile this Guard takes nothing from the Tier that it
-// touches; the others may serve the old value until then, or until its entry
-// expires. There is no need to call it again. ctx is for the Tier.
+// In a fleet a nil error means that it is done for all instances: from then on the
+// Tier returns nothing older. See [Fleet] for the memories of the others. If the
+// Tier has not acknowledged it, the error is a *fleet.PendingError (it matches
+// fleet.ErrUnavailable): it is done here, and queued for the others until the Tier
+// acknowledges it. Until then this Guard takes no affected value from the Tier, and
+// the others may serve the old value, or until its entry expires. There is no need
+// to call it again. ctx is used for the Tier.
 func (g *Guard[K, V]) Invalidate(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (g *Guard[K, V]) changed(ctx context.Context, kind EventKind, keys []K, uns
 	return joined(unshared, err)
 }
 
-// changedTags is changed for tags, and for everything without tags.
+// changedTags is changed for tags; no tags means everything.
 func (g *Guard[K, V]) changedTags(ctx context.Context, kind EventKind, tags []string, unshared, err error) error {
 	if g.o.Observer != nil && err == nil {
 		g.report(ctx, Event{Kind: kind, Tags: tags, Err: unshared})
@@ -268,7 +268,7 @@ func (g *Guard[K, V]) changedTags(ctx context.Context, kind EventKind, tags []st
 
 // Expire ends the freshness of keys: the next Get of each loads, or serves the
 // stale value within its stale windows, which count from now but end no later
-// than they did. It beats loads that are running, as Invalidate does.
+// than before. It overtakes running loads, as Invalidate does.
 func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 	if err := checkKeys(keys); err != nil {
 		return err
@@ -288,17 +288,17 @@ func (g *Guard[K, V]) Expire(ctx context.Context, keys ...K) error {
 	}))
 }
 
-// InvalidateAll removes everything from memory and beats all loads that are
-// running. When it returns, nothing that was loaded or set before the call is
-// served; while it runs, some keys may be gone and others not yet. It holds for
-// the fleet as [Guard.Invalidate] does.
+// InvalidateAll removes everything from memory and overtakes all running loads.
+// When it returns, nothing that was loaded or set before the call is served;
+// while it runs, some keys may be gone and others not. It applies to the fleet
+// as [Guard.Invalidate] does.
 func (g *Guard[K, V]) InvalidateAll(ctx context.Context) error {
 	unshared := g.tagsInFleet(ctx, "")
 	return g.changedTags(ctx, EventInvalidated, nil, unshared, g.invalidateAll())
 }
 
 // ExpireAll ends the freshness of everything, as [Guard.Expire] does for keys, and
-// beats all loads that are running. While it runs, some keys may still be fresh.
+// overtakes all running loads. While it runs, some keys may still be fresh.
 func (g *Guard[K, V]) ExpireAll(ctx context.Context) error {
 	unshared := g.expireInFleet(ctx, "")
 	return g.changedTags(ctx, EventExpired, nil, unshared, g.expireAll())
@@ -313,10 +313,10 @@ func (g *Guard[K, V]) expireAll() error {
 	return nil
 }
 
-// eachEntry replaces the entries that match by what with makes of them, and
+// eachEntry replaces each matching entry with the one that with returns, and
 // removes those that hold no value.
 func (g *Guard[K, V]) eachEntry(match func(*entry[V]) bool, with func(*entry[V], instant) *entry[V]) {
-	const each = 256 // so that the lock is not held for long
+	const each = 256 // entries per locking, so that the lock is not held for long
 	var keys []K
 	replace := func() {
 		g.flights.Lock()
@@ -349,9 +349,9 @@ func (g *Guard[K, V]) invalidateAll() error {
 	if err := g.change(func() { g.flights.DetachAllLocked(); g.clearing++; g.clears++ }); err != nil {
 		return err
 	}
-	// Not under the lock: it takes a while. What others store meanwhile goes
-	// too, as if they had been a moment earlier; but they must not store again
-	// what they found in memory:
+	// Not under the lock, because it is slow. Entries that others store
+	// meanwhile are removed too, as if they had been stored a moment earlier.
+	// But others must not store a copy of an entry that they found in memory:
 	//
 	//	A: a load fails; finds the old entry and makes a copy with the failure
 	//	B: InvalidateAll removes the old entry and returns

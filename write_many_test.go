@@ -11,7 +11,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// E6: SetMany sets each key as Set does, and says which it did not.
+// E6: SetMany sets each key as Set does, and reports the keys that it did not
+// set.
 func TestE6SetManyIsManySets(t *testing.T) {
 	tell(t, func(s *story) {
 		m := &mill{takes: time.Second}
@@ -20,7 +21,7 @@ func TestE6SetManyIsManySets(t *testing.T) {
 		running := s.get(s.Context(), g, "a")
 		err := g.SetMany(s.Context(), map[string]int{"a": 10, "b": 20, "heavy": 60})
 		var failed weir.KeyErrors[string]
-		if *inFleetOfOne { // what memory cannot take is in the Tier
+		if *inFleetOfOne { // values too heavy for memory are in the Tier
 			if err != nil {
 				s.Errorf("SetMany = %v; want nil", err)
 			}
@@ -57,7 +58,7 @@ func TestE6SetManyIsManySets(t *testing.T) {
 	})
 }
 
-// E4, E6: SetNotFound is an answer for NegativeTTL, and beats a load that runs.
+// E4, E6: SetNotFound is kept for NegativeTTL, and overtakes a running load.
 func TestE4SetNotFound(t *testing.T) {
 	play(t, weir.Options{TTL: time.Minute, NegativeTTL: 10 * sec}, func(s *scene) {
 		s.prime("k")
@@ -84,13 +85,13 @@ func TestE4SetNotFound(t *testing.T) {
 	})
 }
 
-// E6 in a fleet: what is set by one is had by all.
+// E6 in a fleet: a value set by one instance is available to all.
 func TestFleetSetManyAndSetNotFound(t *testing.T) {
 	inFleet(t, func(s *site) {
 		gs := s.instances(2, func(o *weir.Options) { o.NegativeTTL = time.Minute })
 		s.get(gs[1], "a", 0) // in its memory
 		values := make(map[string]row)
-		for i := range 200 { // more than are sent at a time
+		for i := range 200 { // more than are sent concurrently
 			key := string(rune('A' + i))
 			values[key] = row{key, 7}
 		}

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// ClientAddr returns the address of the client that r came from: the
-// connection's, or if that is one of the trusted, the last in X-Forwarded-For
-// that is not. What stands before that was written by somebody who is not
-// trusted. Where the field ends, or makes no sense, it is the last address that
-// did. It returns the zero Addr for a connection without an address, such as a
-// Unix socket.
+// ClientAddr returns the address of the client that sent r: the address of the connection
+// or, if that is a trusted proxy, the last address in X-Forwarded-For that is not one.
+// Addresses before that one were written by untrusted parties and are ignored. If the field
+// ends or cannot be parsed first, ClientAddr returns the last trusted address it read. It
+// returns the zero Addr for a connection without an address, such as a Unix socket.
 //
 // An IPv4 address in IPv6 comes out as IPv4, and no address has a zone.
 func ClientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
@@ -50,7 +49,7 @@ func peer(r *http.Request) netip.Addr {
 	return a.Addr().Unmap().WithZone("")
 }
 
-// parseHop reads an element of X-Forwarded-For: an address, in brackets or not,
+// parseHop parses an element of X-Forwarded-For: an address, in brackets or not,
 // with a port or not.
 func parseHop(s string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s)
@@ -75,17 +74,17 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// trust are the proxies that are trusted.
+// trust is the set of trusted proxies.
 type trust []netip.Prefix
 
-// peer reports whether r comes from one of them.
+// peer reports whether r comes from a trusted proxy.
 func (t trust) peer(r *http.Request) bool { return len(t) > 0 && contains(t, peer(r)) }
 
 // client is a weirhttp.Client.
 func (t trust) client(r *http.Request) netip.Addr { return ClientAddr(r, t) }
 
-// scheme tells what the client used. Of several X-Forwarded-Proto the last is
-// believed: it is the one that the proxy before us wrote.
+// scheme returns the scheme that the client used. If there are several X-Forwarded-Proto
+// fields, the last one counts: the proxy in front of us wrote it.
 func (t trust) scheme(r *http.Request) string {
 	if lines := r.Header["X-Forwarded-Proto"]; len(lines) > 0 && t.peer(r) {
 		last := lines[len(lines)-1]

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Defaults of a Config.
+// Defaults for a Config.
 const (
 	defaultName      = "weir"
 	defaultDrain     = 256 << 10
@@ -24,9 +24,8 @@ const (
 	defaultIdle      = 60 * time.Second
 )
 
-// clone returns a copy of c that shares nothing with it that can be altered:
-// who changes a Config in place and calls Update has it compared with the one
-// before.
+// clone returns a deep copy of c, so that Update can compare it with the original even if
+// the caller changes c in place.
 func (c Config) clone() Config {
 	c.TrustedProxies = slices.Clone(c.TrustedProxies)
 	if c.Fleet != nil {
@@ -62,7 +61,7 @@ func (r Route) clone() Route {
 	return r
 }
 
-// options returns what of r is for its Handler alone.
+// options returns the options that r sets for its own Handler.
 func (r Route) options() weirhttp.Options {
 	o := weirhttp.Options{
 		Policy:  r.Cache,
@@ -80,7 +79,7 @@ func (r Route) options() weirhttp.Options {
 	return o
 }
 
-// handler makes what answers r, by up.
+// handler returns the handler for r, which calls up.
 func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	g, was := p.g, p.before.named(r.Name)
 	h := &handler{route: r, source: up, rejected: &g.rejected, errors: g.writeError}
@@ -91,7 +90,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 	o.Cache = g.cache
 	o.Scheme = trusted.scheme
 	if len(trusted) > 0 {
-		// What is passed on and believed is compared, like the scheme: two sites
+		// The X-Forwarded fields of trusted proxies are compared like the scheme: two sites
 		// behind one proxy may differ in nothing else.
 		o.Policy.Vary = append(slices.Clip(o.Policy.Vary), "X-Forwarded-Host")
 	}
@@ -133,7 +132,7 @@ func (p *plan) handler(c Config, r Route, up *source) (*handler, error) {
 		if h.clients, err = weirhttp.NewClientLimiter(rate); err != nil {
 			return nil, err
 		}
-		// The clients' counts stay, unless something else identifies clients now.
+		// The clients' counts are kept unless clients are now identified differently.
 		if same := was.clients; same != nil && was.route.RateBy == r.RateBy && was.route.NoFleet == r.NoFleet && slices.Equal(c.TrustedProxies, p.before.config.TrustedProxies) {
 			p.limits = append(p.limits, func() { _ = same.Update(rate) }) // valid, as it made another
 			h.clients = same

@@ -15,8 +15,7 @@ signal handling.
 
 A [Route] matches requests by host, path and method, and sets how they are
 treated: what is cached, how often a client may send requests, how long a call may
-take. If several match, the most specific one wins. All routes share one cache, so
-that a PUT through one removes what another has stored. A request without a route
+take. If several match, the most specific one wins. All routes share one cache, so a PUT through one removes what another has stored. A request without a route
 gets 404.
 
 # Upstreams
@@ -30,7 +29,7 @@ get 503 with Retry-After. Adaptive finds the limit from the latency.
 A request runs once at a server. Only if nothing of it was sent does the Gateway
 try another server. [Retry] allows retries within a budget.
 
-# What is changed on the way
+# Changes to messages
 
 Path, query, Host, body and trailers reach the server unchanged, and the response's
 status, fields and body reach the client. The Gateway adds Via, X-Request-Id,

@@ -31,8 +31,8 @@ type Gateway struct {
 	loopID     string         // its name in CDN-Loop; the same for all Updates
 	background sync.WaitGroup // the health checks of all pools
 
-	// now is what the Gateway does. A request reads it once, without a lock, and
-	// keeps to it.
+	// now is the current state. A request reads it once, without a lock, and uses it to its
+	// end.
 	now                atomic.Pointer[state]
 	closed             atomic.Bool
 	unrouted, rejected atomic.Uint64
@@ -40,12 +40,12 @@ type Gateway struct {
 	mu sync.Mutex // of Update and Close; above the pools' mutexes
 }
 
-// A state is what a Gateway does between two Updates. It is not altered.
+// A state is a Gateway's configuration between two Updates. It is immutable.
 type state struct {
 	config   Config
 	name     string
 	index    *route.Index
-	handlers []*handler // by the number of the route in config and index
+	handlers []*handler // by the route's position in config and index
 	sources  map[string]*source
 }
 
@@ -55,7 +55,7 @@ type handler struct {
 	source *source
 	http   *weirhttp.Handler
 
-	// What stays when the route changes; nil without Concurrency, or without a Rate.
+	// Kept when the route changes; nil without Concurrency, or without a Rate.
 	calls   *valve
 	clients *weirhttp.ClientLimiter
 
@@ -63,11 +63,11 @@ type handler struct {
 	errors   weirhttp.ErrorHandler // the Gateway's
 }
 
-// A source is one upstream: what stays when its configuration changes.
+// A source is the part of an upstream that is kept when its configuration changes.
 type source struct {
 	pool           *upstream.Pool
 	calls, streams valve
-	shared         *weirhttp.SharedLimiter // calls, with the bound on slow clients of all routes
+	shared         *weirhttp.SharedLimiter // calls, with the bound on slow clients for all routes
 }
 
 // New returns a Gateway. Its error joins an [*OptionError] for every fault of c.
@@ -118,7 +118,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
-	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for what never gets another
+	weirhttp.SetReceipt(w, weirhttp.Receipt{Route: h.route.Name}) // also for requests that get no other name
 	if s.config.Front == nil && h.route.Rewrite == nil && h.route.MaxBody == 0 {
 		h.http.ServeHTTP(w, r)
 		return
@@ -135,10 +135,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serveAdmitted(w, r)
 }
 
-// ServeRoute answers r as the route of that name does, whatever r matches. It is
-// for what stands before a route, and for requests that it makes later: neither
-// Config.Front nor the route's Rate counts. It reports false, and has done
-// nothing, if there is no such route, and after Close.
+// ServeRoute answers r as the route of that name does, whatever r matches. Handlers in
+// front of a route use it, also for requests that they make later: it skips Config.Front
+// and the route's Rate. It does nothing and returns false if there is no such route, and
+// after Close.
 func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string) bool {
 	s := g.now.Load()
 	i := slices.IndexFunc(s.handlers, func(h *handler) bool { return h.route.Name == name })
@@ -146,18 +146,18 @@ func (g *Gateway) ServeRoute(w http.ResponseWriter, r *http.Request, name string
 		return false
 	}
 	if cdnloop.Calls(r.Header, g.loopID) >= s.passes() {
-		g.loop(w, r, s) // a job of a gateway that another one accepted
+		g.loop(w, r, s) // a job that another gateway accepted
 		return true
 	}
 	s.handlers[i].serveAdmitted(w, r)
 	return true
 }
 
-// passes is how often a request may pass.
+// passes returns how often a request may pass.
 func (s *state) passes() int { return max(s.config.MaxPasses, 1) }
 
-// loop answers a request that has passed before (H25). The answer is for nobody
-// else, and no gateway on the way back may store or share it.
+// loop answers a request that has passed before (H25). No gateway on the way back may store
+// or share the response.
 func (g *Gateway) loop(w http.ResponseWriter, r *http.Request, s *state) {
 	weirhttp.SetReceipt(w, weirhttp.Receipt{Outcome: weirhttp.OutcomeRefused, Err: ErrLoop})
 	g.refuse(w, r, s, weirhttp.ErrorResponse{
@@ -166,19 +166,19 @@ func (g *Gateway) loop(w http.ResponseWriter, r *http.Request, s *state) {
 	})
 }
 
-// writeError is the ErrorHandler of all routes: that of the Config there is.
+// writeError is the ErrorHandler of all routes: it calls that of the current Config.
 func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, e weirhttp.ErrorResponse) {
 	e.WriteWith(g.now.Load().config.ErrorHandler, w, r)
 }
 
-// refuse answers a request that no route gets.
+// refuse answers a request that is not routed.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, s *state, e weirhttp.ErrorResponse) {
 	g.rejected.Add(1)
 	e.WriteWith(s.config.ErrorHandler, w, r)
 }
 
-// accepted returns r with our name in CDN-Loop, for what makes requests later:
-// it may be another process that forwards them.
+// accepted returns r with our name in CDN-Loop, for handlers that make requests later:
+// another process may forward them.
 func (g *Gateway) accepted(r *http.Request) *http.Request {
 	marked := *r
 	marked.Header = maps.Clone(r.Header)
@@ -186,7 +186,7 @@ func (g *Gateway) accepted(r *http.Request) *http.Request {
 	return &marked
 }
 
-// find returns what answers r, or nil.
+// find returns the handler for r, or nil.
 func (s *state) find(r *http.Request) *handler {
 	if i := s.index.Find(r.Host, route.Path(r), r.Method); i != route.None {
 		return s.handlers[i]
@@ -213,9 +213,9 @@ func (h *handler) serveAdmitted(w http.ResponseWriter, r *http.Request) {
 	h.http.ServeAdmitted(w, r)
 }
 
-// prepared returns r as Route.Rewrite has it, with a body that ends at Route.MaxBody. A
-// body that says that it is too long is refused at once, one that turns out to be
-// while it is forwarded.
+// prepared returns r as changed by Route.Rewrite, with a body that ends at Route.MaxBody. A
+// body declared too long is rejected at once; a body of unknown length is cut off while it
+// is forwarded.
 func (h *handler) prepared(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
 	if h.route.Rewrite != nil {
 		own, err := rewritten(r, h.route.Rewrite)
@@ -236,7 +236,7 @@ func (h *handler) prepared(w http.ResponseWriter, r *http.Request) (*http.Reques
 }
 
 // rewritten returns a copy of r that rewrite has changed: its URL, Host and Header. The
-// rest stays, as do the gateways that r has passed.
+// rest is kept, including the gateways that r has passed.
 func rewritten(r *http.Request, rewrite func(*http.Request)) (*http.Request, error) {
 	own, u := *r, *r.URL
 	own.URL, own.Header = &u, r.Header.Clone()
@@ -249,7 +249,7 @@ func rewritten(r *http.Request, rewrite func(*http.Request)) (*http.Request, err
 	}
 	changed := *r
 	changed.Host, changed.Header = own.Host, own.Header
-	delete(changed.Header, "Host") // of HTTP/2, where it was the authority once more
+	delete(changed.Header, "Host") // of HTTP/2, where it repeated the authority
 	if passed := r.Header[cdnloop.Field]; passed != nil {
 		changed.Header[cdnloop.Field] = passed
 	}
@@ -263,8 +263,8 @@ func rewritten(r *http.Request, rewrite func(*http.Request)) (*http.Request, err
 	return &changed, nil
 }
 
-// Drain stops refreshes in the background and waits for those that run, until ctx
-// ends, and then returns its cause. Requests are answered as before: call it when the
+// Drain starts no more background refreshes and waits for the running ones. If ctx ends
+// first, it returns the cause of ctx. Requests are answered as before: call Drain when the
 // server begins to shut down. It may be called again.
 func (g *Gateway) Drain(ctx context.Context) error {
 	var err error
@@ -277,11 +277,10 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close stops the health checks and closes idle connections. Requests that are
-// being answered end as they began, and what comes after gets 503. It waits for
-// what runs in the background, until ctx ends, and then returns the cause of
-// ctx. It may be called again. Purges that the fleet has not acknowledged by then
-// are lost: the error is a *fleet.PendingError.
+// Close stops the health checks and closes idle connections. Requests in flight are
+// completed, later ones get 503. Close waits for background work; if ctx ends first, it
+// returns the cause of ctx. It may be called again. Purges that the fleet has not
+// acknowledged by then are lost: the error is a *fleet.PendingError.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closed.CompareAndSwap(false, true) {
@@ -291,7 +290,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	err := g.Drain(ctx)
-	var lost *fleet.PendingError // by now nothing of the fleet is waited for
+	var lost *fleet.PendingError // nothing waits for the fleet any more
 	left := g.cache.Close(ctx)
 	if !errors.As(left, &lost) {
 		err = cmp.Or(err, left)
@@ -315,25 +314,25 @@ func (g *Gateway) Close(ctx context.Context) error {
 	return nil
 }
 
-// Cache returns the cache that the routes share.
+// Cache returns the cache shared by the routes.
 func (g *Gateway) Cache() *weirhttp.Cache { return g.cache }
 
-// Explain tells which route r takes (its name, empty for none), and what would
-// become of it there. It changes nothing.
+// Explain returns the name of the route that r matches, empty for none, and how that route
+// would answer it. It changes nothing.
 func (g *Gateway) Explain(r *http.Request) (name string, e weirhttp.Explanation) {
 	h := g.now.Load().find(r)
 	if h == nil {
 		return "", weirhttp.Explanation{
 			Method: r.Method,
 			Answer: "error",
-			Steps:  []string{"No route matches it: it is answered with 404."},
+			Steps:  []string{"No route matches it: the response is 404."},
 		}
 	}
 	if h.route.Rewrite != nil {
 		own, err := rewritten(r, h.route.Rewrite)
 		if err != nil {
 			return h.route.Name, weirhttp.Explanation{
-				Method: r.Method, Answer: "error", Steps: []string{"Route.Rewrite makes a request of it that cannot be forwarded: it is answered with 500."},
+				Method: r.Method, Answer: "error", Steps: []string{"Route.Rewrite turns it into a request that cannot be forwarded: the response is 500."},
 			}
 		}
 		r = own

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A gate is a limiter and what it has counted.
+// A gate is a limiter with its counters.
 type gate struct {
 	limit.Limiter
 	kind  string // as LimitStats has it
@@ -19,7 +19,7 @@ type gate struct {
 	change func(bounds) error // nil without a limit
 }
 
-// bounds are what a gate is made with, and what can change while it is used.
+// bounds are the settings of a gate that can change while it is in use.
 type bounds struct {
 	n, queue int
 	wait     time.Duration
@@ -28,8 +28,8 @@ type bounds struct {
 // Stats is what weirhttp reads.
 func (g *gate) Stats() limit.AdaptiveStats { return g.stats() }
 
-// newGate returns the limiter of a route or an upstream: n calls at once, none
-// but the queue's bounds if n is negative.
+// newGate returns the limiter of a route or an upstream: n calls at once, or only the
+// queue's bounds if n is negative.
 func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*gate, error) {
 	b := bounds{n, queue, cmp.Or(wait, defaultQueueWait)}
 	switch {
@@ -56,8 +56,8 @@ func newGate(name string, n int, adapts bool, queue int, wait time.Duration) (*g
 	return &gate{Limiter: c, kind: "fixed", stats: stats, bounds: b, change: func(b bounds) error { return c.Update(options(b)) }}, nil
 }
 
-// A valve is a limiter whose gate can be changed, or replaced by one of another
-// kind, while what came through the one before goes on under that.
+// A valve is a limiter whose gate can be changed, or replaced by one of another kind. Calls
+// admitted by the previous gate continue under it.
 type valve struct {
 	now atomic.Pointer[gate] // read by every call and replaced by Update: a mutex would be one more for all to share
 }
@@ -65,8 +65,8 @@ type valve struct {
 // Acquire implements limit.Limiter.
 func (v *valve) Acquire(ctx context.Context) (limit.Permit, error) { return v.now.Load().Acquire(ctx) }
 
-// set has v limit as g does. A gate of the same kind changes, so that the calls
-// that it let in still count.
+// set makes v limit as g does. A gate of the same kind is changed in place, so that the
+// calls it admitted still count.
 func (v *valve) set(g *gate) {
 	if was := v.now.Load(); was != nil && was.change != nil && was.kind == g.kind && was.change(g.bounds) == nil {
 		return
@@ -74,8 +74,8 @@ func (v *valve) set(g *gate) {
 	v.now.Store(g)
 }
 
-// Stats is what weirhttp reads: of the gate that is there now. What holds permits of the
-// one before is none of its business.
+// Stats is what weirhttp reads: of the current gate. Permits of the previous gate are not
+// included.
 func (v *valve) Stats() limit.AdaptiveStats { return v.now.Load().stats() }
 
 // callGate returns the gate of u's calls.
@@ -83,8 +83,7 @@ func (u Upstream) callGate() (*gate, error) {
 	return newGate(u.Name, cmp.Or(u.Concurrency, 256), u.Adaptive, u.Queue, u.QueueWait)
 }
 
-// streamGate returns that of its upgrades and event streams, for which nobody
-// waits.
+// streamGate returns the gate of u's upgrades and event streams, which have no queue.
 func (u Upstream) streamGate() (*gate, error) {
 	return newGate(u.Name+" streams", cmp.Or(u.Streams, 1024), false, -1, 0)
 }

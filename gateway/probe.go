@@ -9,28 +9,27 @@ import (
 	"github.com/weir-go/weir/gateway/internal/upstream"
 )
 
-// A Probe is what one request has shown of a server: see [Upstream.Probe].
+// A Probe is the result of one request to a server: see [Upstream.Probe].
 type Probe struct {
 	Server    string        // as it stands in Upstream.Servers
 	Asked     string        // the method and the target of the request
-	Address   string        // that was connected to, host and port; empty if none was
-	Connected time.Duration // until there was a connection, with its TLS handshake
+	Address   string        // of the connection, host and port; empty if there was none
+	Connected time.Duration // until the connection was open, including the TLS handshake
 	TLS       *tls.ConnectionState
-	Protocol  string        // of the answer, such as "HTTP/2.0"
-	Status    int           // of the answer, 0 if there was none
-	Answered  time.Duration // until the answer, from the beginning
-	Healthy   bool          // the Gateway would use it
-	Err       error         // why there was no answer
+	Protocol  string        // of the response, such as "HTTP/2.0"
+	Status    int           // of the response, 0 if there was none
+	Answered  time.Duration // until the response, from the start
+	Healthy   bool          // the Gateway would use the server
+	Err       error         // why there was no response
 }
 
 // maxProbes is how many servers are probed at once.
 const maxProbes = 16
 
 // Probe tries all servers of u once, over new connections, with the TLS and the
-// timeouts that a Gateway would use, and returns what came of it in the order of
-// Servers. It requests Health.Path, with GET. Without one it requests
-// OPTIONS *, to which any response is good. It takes ConnectTimeout and
-// Health.Timeout at most, for each 16 servers.
+// timeouts that a Gateway would use, and returns the results in the order of Servers. It
+// requests Health.Path with GET or, without a path, OPTIONS *, to which any response counts
+// as healthy. It takes at most ConnectTimeout plus Health.Timeout for each 16 servers.
 func (u Upstream) Probe(ctx context.Context) []Probe {
 	o := u.poolOptions()
 	out := make([]Probe, len(u.Servers))

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Stats are what a Gateway has done, by route and by upstream. Each request is among
-// the Requests of its route, or in Unrouted or Rejected; those that Config.Front has
+// Stats counts a Gateway's work, by route and by upstream. Each request is counted in the
+// Requests of its route, or in Unrouted or Rejected. Requests that Config.Front has
 // answered are in none of them.
 type Stats struct {
 	Cache     weirhttp.CacheStats       `json:"cache"`
@@ -17,17 +17,17 @@ type Stats struct {
 	Durations map[string]RouteDurations `json:"durations"` // by route
 	Upstreams map[string]UpstreamStats  `json:"upstreams"`
 	Unrouted  uint64                    `json:"unrouted"` // requests that no route matched
-	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, bad requests, forwarding loops, bodies that say that they are too long, and all after Close
+	Rejected  uint64                    `json:"rejected"` // CONNECT, h2c upgrades, malformed requests, forwarding loops, bodies declared too long, and all requests after Close
 }
 
-// RouteDurations are how long things took on a route, see [weirhttp.Handler].
+// RouteDurations holds a route's durations, see [weirhttp.Handler].
 type RouteDurations struct {
 	Requests inspect.Durations `json:"requests"`
 	Calls    inspect.Durations `json:"calls"`
 	Waits    inspect.Durations `json:"waits"`
 }
 
-// UpstreamStats are those of one Upstream.
+// UpstreamStats holds the statistics of one Upstream.
 type UpstreamStats struct {
 	Limit    LimitStats    `json:"limit"`
 	Servers  []ServerStats `json:"servers"`
@@ -35,7 +35,7 @@ type UpstreamStats struct {
 	NoBudget uint64        `json:"retries_refused"` // by the budget
 }
 
-// ServerStats are those of one server.
+// ServerStats holds the statistics of one server.
 type ServerStats struct {
 	URL      string `json:"url"`
 	Healthy  bool   `json:"healthy"`
@@ -45,8 +45,8 @@ type ServerStats struct {
 	Failures uint64 `json:"failures"`
 }
 
-// Stats returns a snapshot. Each part of it is true at one instant, but not all
-// of them at the same.
+// Stats returns a snapshot. Each part is consistent in itself, but the parts are taken at
+// slightly different instants.
 func (g *Gateway) Stats() Stats {
 	now := g.now.Load()
 	s := Stats{
@@ -73,32 +73,31 @@ func (g *Gateway) Stats() Stats {
 	return s
 }
 
-// LimitStats are those of an upstream's limit: how it stands, and what it has
-// done. All of it but Blocked was true at the same instant.
+// LimitStats holds the state and the counters of an upstream's limit. All fields but
+// Blocked are of the same instant.
 type LimitStats struct {
 	Kind       string        `json:"kind"`  // "fixed", "adaptive", or "none" for no cap
 	Limit      int           `json:"limit"` // calls at once, 0 for no cap
 	InUse      int           `json:"in_use"`
 	Queued     int           `json:"queued"`
-	Overloaded bool          `json:"overloaded"` // the queue is standing: the newest are served first
+	Overloaded bool          `json:"overloaded"` // the queue never empties: the newest are served first
 	Held       time.Duration `json:"held_ns"`    // mean time of a call
-	Wait       time.Duration `json:"wait_ns"`    // of a newcomer at the end of the queue
-	Blocked    int           `json:"blocked"`    // of InUse, those that wait for their clients
+	Wait       time.Duration `json:"wait_ns"`    // of a new caller at the end of the queue
+	Blocked    int           `json:"blocked"`    // calls in InUse that wait for their clients
 	Admitted   uint64        `json:"admitted"`
 	Waited     uint64        `json:"waited"` // of these
 	Left       uint64        `json:"left"`   // the queue, before their turn
 	Refused    uint64        `json:"refused"`
-	// RefusedBy are those by reason, such as "queue full": see limit.Reason. It is
-	// nil for none.
+	// RefusedBy counts refusals by reason, such as "queue full": see limit.Reason. It is
+	// nil if there are none.
 	RefusedBy map[string]uint64 `json:"refused_by,omitempty"`
-	// Baseline and Latency are of an adaptive limit: what a call takes with room to
-	// spare, as far as it is known, and what it took in the last window. 0 before the
-	// first.
+	// Baseline and Latency belong to an adaptive limit: the latency of a call without load,
+	// as far as it is known, and the latency in the last window. 0 before the first window.
 	Baseline time.Duration `json:"baseline_ns,omitempty"`
 	Latency  time.Duration `json:"latency_ns,omitempty"`
 }
 
-// look returns how g stands.
+// look returns the state of g.
 func (g *gate) look() LimitStats {
 	s := g.stats()
 	return LimitStats{

@@ -12,8 +12,8 @@ import (
 // boundKey is the context key of a *bound.
 type boundKey struct{}
 
-// A bound is what a request is answered with, whatever happens to the store or to the
-// configuration meanwhile.
+// A bound is the response that a request gets, whatever happens to the store or to the
+// configuration in the meantime.
 type bound struct {
 	gateway *Gateway
 	route   string
@@ -22,8 +22,8 @@ type bound struct {
 
 // Stored returns r with the context ctx, bound to the fresh response that is stored for it,
 // and true. ServeHTTP then answers the returned request with that response, or with a
-// refusal of the route's Rate, and neither calls an upstream nor waits. It is for servers
-// that have a faster way to write such responses. Without such a response it returns r and
+// refusal of the route's Rate, and neither calls an upstream nor waits. Servers with a
+// faster way to write such responses use it. If there is no such response, it returns r and
 // false. Nothing is counted.
 func (g *Gateway) Stored(ctx context.Context, r *http.Request) (*http.Request, bool) {
 	s := g.now.Load()

@@ -12,23 +12,21 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Update replaces what the Gateway does, for requests that come from now on;
-// those that are being answered end as they began. With an error everything
-// stays as it was: it joins an [*OptionError] for every fault of c, or is
-// [ErrClosed].
+// Update replaces the Gateway's configuration for new requests; requests in flight finish
+// under the old one. If it returns an error, nothing has changed: the error joins an
+// [*OptionError] for every fault of c, or is [ErrClosed].
 //
-// What has not changed stays. An upstream is known by its name: its limit and what
-// is queued for it, its counters, and each of its servers with the connections
-// and what is known of its health, if what configures them is the same. A
-// server that is taken out gets no more calls, ends those that it has, and then
-// its connections are closed. A limit that changes counts what runs under it
-// already, unless it was fixed and adapts now or the reverse. TLS is the same if it is the same
-// pointer. A route is known by its name, too. It keeps its counters if it is the same, without
-// a Rewrite, and
-// so are Name, TrustedProxies, MaxDrain, Clients, Fleet and Observer. When it changes,
-// its own Concurrency counts what runs already, and its clients have spent what they had
-// spent, unless RateBy, NoFleet or TrustedProxies change. The cache stays: c.Cache is nil, or the one there is. So does Fleet,
-// but for what it says of rates.
+// Unchanged parts keep their state. An upstream is identified by its name. It keeps its
+// limit and queue, its counters, and each of its servers with connections and health, as
+// long as their configuration is equal. A removed server gets no new calls and finishes
+// those in flight; then its connections are closed. A changed limit counts the calls that
+// already run under it, unless it switches between fixed and adaptive. TLS counts as
+// unchanged if the pointer is the same. A route is identified by its name, too. It keeps
+// its counters if it is unchanged and has no Rewrite, and Name, TrustedProxies, MaxDrain,
+// Clients, Fleet and Observer are unchanged too. If a route changes, its own Concurrency
+// counts the calls in flight, and its clients keep their spent rate, unless RateBy, NoFleet
+// or TrustedProxies change. The cache cannot change: c.Cache must be nil or the current
+// one. Neither can Fleet, except for its settings of rates.
 func (g *Gateway) Update(c Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,13 +55,13 @@ func (g *Gateway) Update(c Config) error {
 	return nil
 }
 
-// A plan is an Update that has not happened yet.
+// A plan is an Update that has been prepared but not committed.
 type plan struct {
 	g             *Gateway
 	before, after *state
-	fresh         []*source // to be retired if nothing comes of it
+	fresh         []*source // to be retired if the plan is dropped
 	changes       []*upstream.Change
-	limits        []func() // put the limits that have changed in force
+	limits        []func() // functions that apply the changed limits
 }
 
 // make prepares everything that can fail.
@@ -93,8 +91,8 @@ func (p *plan) make(c Config) error {
 	return nil
 }
 
-// source returns the source for u: that of the same name, to be changed, or a
-// new one.
+// source returns the source for u: the existing one of that name, to be changed, or a new
+// one.
 func (p *plan) source(u Upstream) (*source, error) {
 	src := p.before.sources[u.Name]
 	old := Upstream{}
@@ -133,7 +131,7 @@ func (p *plan) source(u Upstream) (*source, error) {
 	return src, nil
 }
 
-// kept returns the handler there is for r, or nil if r or what is around it has
+// kept returns the existing handler for r, or nil if r or the settings around it have
 // changed.
 func (p *plan) kept(c Config, r Route, src *source) *handler {
 	was := p.before.config
@@ -160,7 +158,7 @@ func (s *state) named(name string) *handler {
 	return new(handler)
 }
 
-// same compares observers, of which some cannot be compared.
+// same compares observers, some of which are not comparable.
 func same(a, b weirhttp.Observer) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -168,7 +166,7 @@ func same(a, b weirhttp.Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// drop gives the plan up.
+// drop discards the plan.
 func (p *plan) drop() {
 	for _, c := range p.changes {
 		c.Drop()
@@ -178,9 +176,9 @@ func (p *plan) drop() {
 	}
 }
 
-// commit does what was planned. Requests on their way find the servers and the
-// limits of the new configuration, under the handlers of the old; a source that
-// is gone serves them to the end.
+// commit applies the plan. Requests in flight use the servers and limits of the new
+// configuration under the handlers of the old one; a removed source serves them until they
+// end.
 func (p *plan) commit() {
 	for _, put := range p.limits {
 		put()

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/weirhttp/cdnloop"
 )
 
-// Bounds of numbers that have no bound of their own.
+// Bounds for numbers without a specific bound.
 const (
 	most     = 1_000_000
 	longest  = 24 * time.Hour
@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 	return f.Err()
 }
 
-// validateFleet checks what can be checked without a Tier, which New wants.
+// validateFleet checks f without requiring a Tier, which only New requires.
 func (c Config) validateFleet(f *faults) {
 	if c.Fleet == nil {
 		return
@@ -74,7 +74,7 @@ func (c Config) validateFleet(f *faults) {
 	mode := c.Fleet.RateFailure
 	f.Check(mode <= fleet.FailLocalShare, "Fleet.RateFailure", mode, "FailOpen, FailClosed or FailLocalShare")
 	f.Check(c.Fleet.Instances >= 0 && c.Fleet.Instances <= adaptive, "Fleet.Instances", c.Fleet.Instances, "from 0 to 10000")
-	f.Check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "how many gateways there are at most")
+	f.Check(mode != fleet.FailLocalShare || c.Fleet.Instances > 0, "Fleet.Instances", c.Fleet.Instances, "the maximum number of gateways")
 	meter := o.Tier.Abilities().Meter
 	for i, r := range c.Routes {
 		if r.Rate == nil || r.NoFleet || meter == nil {
@@ -175,7 +175,7 @@ func (r Route) validate(f *faults, at string) {
 	}
 }
 
-// loopless refuses the field that ends forwarding loops (H25).
+// loopless rejects the header field that ends forwarding loops (H25).
 func (f *faults) loopless(at, name string) {
 	ok := textproto.CanonicalMIMEHeaderKey(name) != cdnloop.Field
 	f.Check(ok, at, quoted(name), "another field: RFC 8586 forbids to change CDN-Loop, which ends forwarding loops")
@@ -197,7 +197,7 @@ func (r Route) validateRate(f *faults, at string) {
 	f.adopt(at, err)
 }
 
-// parseServer reads a server's URL, and tells its host with its port.
+// parseServer parses a server's URL, and returns its host with its port.
 func parseServer(s string) (base *url.URL, address string, ok bool) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -209,8 +209,7 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 	if !known || err != nil || n == 0 || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
 		return nil, "", false
 	}
-	// What is put together again from scheme and host alone is what was given:
-	// there was nothing else.
+	// If scheme and host alone give the same URL again, it contains nothing else.
 	base = &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host)}
 	if !strings.EqualFold(base.String(), strings.TrimSuffix(s, "/")) {
 		return nil, "", false
@@ -218,7 +217,7 @@ func parseServer(s string) (base *url.URL, address string, ok bool) {
 	return base, net.JoinHostPort(strings.ToLower(u.Hostname()), port), true
 }
 
-// faults gathers what is wrong with a Config.
+// faults collects the faults of a Config.
 type faults struct{ option.Faults }
 
 func (f *faults) count(field string, n, low, high int) {
@@ -237,7 +236,7 @@ func (f *faults) span(field string, d, low, high time.Duration) {
 	f.Check(d >= low && d <= high, field, d, bound)
 }
 
-// name checks a name, and that it is none of seen.
+// name checks a name and that it is not in seen.
 func (f *faults) name(field, name string, seen map[string]bool) {
 	f.Check(isName(name), field, quoted(name), nameBound)
 	f.Check(!seen[name], field, quoted(name), "unique")
@@ -266,8 +265,7 @@ func (f *faults) names(at string, names []string) {
 	}
 }
 
-// framing are the fields that are for one connection, or that say where a
-// message ends or goes.
+// framing lists the fields that belong to one connection, frame a message or route it.
 var framing = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -275,10 +273,10 @@ var framing = []string{
 func (f *faults) field(at, name string) {
 	f.loopless(at, name)
 	ok := isToken(name) && !slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name))
-	f.Check(ok, at, quoted(name), "a field that is not about the connection or the framing")
+	f.Check(ok, at, quoted(name), "a field that does not concern the connection or the framing")
 }
 
-// adopt takes over the faults that weirhttp found in what a route is made into.
+// adopt adds the faults that weirhttp found in a route's options.
 func (f *faults) adopt(at string, err error) {
 	switch e := err.(type) { //nolint:errorlint // joined errors are taken apart one by one
 	case nil:
@@ -293,7 +291,7 @@ func (f *faults) adopt(at string, err error) {
 	}
 }
 
-// adopted returns what a field of weirhttp's is called in a Route.
+// adopted returns the name in Route of a weirhttp field.
 func adopted(field string) string {
 	for _, is := range [][2]string{
 		{"Options.Policy.", "Cache."}, {"Options.HeadTimeout", "Timeout"}, {"Options.", ""}, {"ClientLimiterOptions.", "Rate."},

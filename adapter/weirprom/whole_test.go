@@ -331,7 +331,7 @@ weir_limit_permits{limit="other"} 3
 weir_limit_permits{limit="again:other"} 3
 weir_limit_permits{limit="again:other:other"} 3
 weir_limit_permits{limit="again:other 2:again:other"} 3
-# HELP weir_limit_queued Callers that wait to be admitted.
+# HELP weir_limit_queued Callers waiting for admission.
 # TYPE weir_limit_queued gauge
 weir_limit_queued{limit="main"} 0
 weir_limit_queued{limit="main:main"} 0

@@ -16,10 +16,10 @@ import (
 type grammar struct {
 	Version kong.VersionFlag `help:"Print the version."`
 
-	Demo   demoCmd   `cmd:"" help:"Show what Weir does: real work under load, one level of protection after another."`
-	Proxy  proxyCmd  `cmd:"" help:"Stand before a slow HTTP service and keep it alive: coalescing, cache, limits."`
-	Worker workerCmd `cmd:"" help:"Make the jobs that a proxy has accepted, apart from it."`
-	Jobs   jobsCmd   `cmd:"" help:"Look after jobs: list, show, retry, cancel, drop."`
+	Demo   demoCmd   `cmd:"" help:"Demonstrate Weir: real work under load, with one level of protection after another."`
+	Proxy  proxyCmd  `cmd:"" help:"Protect a slow HTTP service: coalescing, cache, limits."`
+	Worker workerCmd `cmd:"" help:"Run the jobs that a proxy has accepted, in a separate process."`
+	Jobs   jobsCmd   `cmd:"" help:"Manage jobs: list, show, retry, cancel, drop."`
 
 	VersionCmd versionCmd `cmd:"" name:"version" help:"Print the version."`
 }
@@ -32,7 +32,7 @@ func version() string {
 // versionCmd is weir version.
 type versionCmd struct{}
 
-// Run is the command.
+// Run runs the command.
 func (versionCmd) Run(r *command.Run) error {
 	_, err := fmt.Fprintln(r.Stdout, version())
 	return err

@@ -21,9 +21,8 @@ import (
 	"github.com/weir-go/weir/app/terminal"
 )
 
-// What the demo's flags may be. A run of a level needs a few requests, and
-// ends; every client has two of the process's file descriptors; every key's
-// answer is worked out beforehand.
+// Bounds of the demo's flags. A level needs a few requests and must end; each client uses
+// two file descriptors; each key's response is computed beforehand.
 var (
 	durationSpan = command.Span[time.Duration]{Least: 500 * time.Millisecond, Most: 10 * time.Minute}
 	clientSpan   = command.Span[int]{Least: 1, Most: 10_000}
@@ -31,10 +30,10 @@ var (
 	rowSpan      = command.Span[int]{Least: 1000, Most: 100_000_000}
 )
 
-// seed is that of the order of the keys.
+// seed is the seed for the order of the keys.
 const seed = 1
 
-// bounds are the variables of the flags' help.
+// bounds are the variables in the flags' help.
 var bounds = kong.Vars{
 	"durations": command.Durations(durationSpan),
 	"clients":   command.Numbers(clientSpan),
@@ -48,23 +47,23 @@ var bounds = kong.Vars{
 // demoCmd is weir demo.
 type demoCmd struct {
 	Duration string  `default:"4s" placeholder:"TIME" help:"How long each of the five levels runs (${durations})."`
-	Clients  string  `default:"100" placeholder:"N" help:"Clients, each of which asks again as soon as it is answered (${clients})."`
-	Keys     string  `default:"32" placeholder:"N" help:"Different answers, some asked for far more often than others (${keys})."`
-	Postgres *string `placeholder:"URL" help:"Aggregate a table in this PostgreSQL, postgres://user:password@host:port/database, in place of rendering. The password may come from PGPASSWORD."`
-	Rows     string  `default:"1000000" placeholder:"N" help:"Rows of that table, which is generated in a schema of its own and dropped at the end (${rows})."`
-	Gateway  bool    `help:"Protect the service from outside, by weir's gateway before it, in place of a Guard in its code."`
-	Admin    string  `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where to serve the web console meanwhile: host:port on loopback, since it asks nobody who they are; port 0 is a free one, and off is no console."`
-	Keep     bool    `help:"After the report, keep the console, and the last level under a gentle load, until an interrupt."`
+	Clients  string  `default:"100" placeholder:"N" help:"Clients, each of which sends its next request as soon as it has a response (${clients})."`
+	Keys     string  `default:"32" placeholder:"N" help:"Different responses, some requested far more often than others (${keys})."`
+	Postgres *string `placeholder:"URL" help:"Aggregate a table in this PostgreSQL, postgres://user:password@host:port/database, instead of rendering. The password may come from PGPASSWORD."`
+	Rows     string  `default:"1000000" placeholder:"N" help:"Rows of that table, which is generated in its own schema and dropped at the end (${rows})."`
+	Gateway  bool    `help:"Protect the service from outside, with weir's gateway in front of it, instead of with a Guard in its code."`
+	Admin    string  `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where to serve the web console during the demo: host:port on loopback, because there is no login; port 0 picks a free port, off disables the console."`
+	Keep     bool    `help:"After the report, keep the console and the last level running under a light load until an interrupt."`
 	JSON     bool    `name:"json" help:"Write one JSON object, with an array of levels in it, to standard output."`
 }
 
 // Help is the longer part of weir demo --help.
 func (demoCmd) Help() string {
-	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients ask it for tiles as fast as they are answered, and every answer is checked. That is done five times, each time cold and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission.
+	return fmt.Sprintf(`A small HTTP service, on a loopback port, renders a map tile for every request: some tens of milliseconds of pure computing. Clients request tiles as fast as they receive them, and every response is checked. This runs five times, each time from a cold start and with one more level of protection: unprotected, coalescing, + cache (%v), + refresh-ahead, + admission.
 
-The levels can be watched meanwhile in a web console, whose address comes first on standard error. With --keep it stays after the report, and so does the last level, until Ctrl-C or SIGTERM.
+You can watch the levels in a web console; its address is the first line on standard error. With --keep the console and the last level stay after the report, until Ctrl-C or SIGTERM.
 
-Keys follow a Zipf law with exponent %v, as traffic mostly does: few keys have most of the requests.
+Keys follow a Zipf law with exponent %v, as most traffic does: a few keys get most of the requests.
 
 Examples:
 
@@ -75,10 +74,10 @@ Examples:
     weir demo --json | jq '.levels[] | {name, requests_per_s}'
     weir demo --postgres postgres://me@localhost/mydb
 
-Exit code: 0 done, with --keep also after the interrupt that ends it; 1 failed or interrupted; 2 wrong usage.`, demo.TTL, demo.Skew)
+Exit code: 0 success, with --keep also after the interrupt that ends it; 1 failed or interrupted; 2 wrong usage.`, demo.TTL, demo.Skew)
 }
 
-// A demoPlan is a command line of weir demo that has been read.
+// A demoPlan is a parsed command line of weir demo.
 type demoPlan struct {
 	duration            time.Duration
 	clients, keys, rows int
@@ -89,8 +88,8 @@ type demoPlan struct {
 // noAdmin is --admin for no console.
 const noAdmin = "off"
 
-// notLoopback says what is wrong with an address to listen at, if nobody else's
-// machine is to reach it; "" means nothing.
+// notLoopback returns what is wrong with an address to listen on if only this machine may
+// reach it; "" means nothing is wrong.
 func notLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
@@ -102,7 +101,7 @@ func notLoopback(address string) string {
 	return ""
 }
 
-// plan reads the flags, and says all that is wrong with them.
+// plan parses the flags and reports everything that is wrong with them.
 func (c *demoCmd) plan() (demoPlan, error) {
 	var f command.Faults
 	p := demoPlan{
@@ -136,8 +135,8 @@ func (c *demoCmd) plan() (demoPlan, error) {
 	return p, nil
 }
 
-// Run is the command. The report is written last, when there is nothing left
-// to clean up, or with --keep, before that.
+// Run runs the command. It writes the report last, after cleaning up, or with --keep before
+// that.
 func (c *demoCmd) Run(r *command.Run) error {
 	p, err := c.plan()
 	if err != nil {
@@ -145,7 +144,7 @@ func (c *demoCmd) Run(r *command.Run) error {
 	}
 	progress := r.Progress()
 	defer progress.Close()
-	listener, err := p.listen() // early, in case the address is taken
+	listener, err := p.listen() // early, in case the address is in use
 	if err != nil {
 		return err
 	}
@@ -176,7 +175,7 @@ func (c *demoCmd) Run(r *command.Run) error {
 	res, err := watched(r, listener, config)
 	dropErr := drop()
 	if err == nil && !kept {
-		err = context.Cause(r.Context) // the signal came last, and was heard all the same
+		err = context.Cause(r.Context) // the signal came last but still counts
 	}
 	if err != nil || kept {
 		return errors.Join(err, dropErr)
@@ -196,7 +195,7 @@ func (p demoPlan) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// watched runs the demo, with the web console over it if there is a listener.
+// watched runs the demo, with its web console if there is a listener.
 func watched(r *command.Run, listener net.Listener, config demo.Config) (demo.Result, error) {
 	if listener == nil {
 		return demo.Run(r.Context, config)
@@ -211,12 +210,12 @@ func watched(r *command.Run, listener net.Listener, config demo.Config) (demo.Re
 	return res, errors.Join(err, console.Close())
 }
 
-// keep waits for the signal that ends what goes on.
+// keep waits for the signal that ends the last level.
 func keep(r *command.Run) error {
 	if context.Cause(r.Context) != nil {
 		return nil
 	}
-	fmt.Fprintln(r.Stderr, "the last level goes on under a gentle load: see the web console; Ctrl-C ends it")
+	fmt.Fprintln(r.Stderr, "the last level continues under a light load: see the web console; Ctrl-C ends it")
 	<-r.Context.Done()
 	return nil
 }
@@ -232,8 +231,8 @@ func (c *demoCmd) write(r *command.Run, rep *report.Report) error {
 	})
 }
 
-// source makes what the demo calls: the renderer, or a table. Drop takes away
-// what was made for it.
+// source creates what the demo calls: the renderer, or a table. Drop removes what was
+// created for it.
 func (p demoPlan) source(r *command.Run, progress *terminal.Progress) (_ source.Source, work string, drop func() error, err error) {
 	if p.server == nil {
 		return tile.Source{}, fmt.Sprintf("a map tile of %d × %d pixels rendered as PNG", tile.Size, tile.Size),
@@ -253,7 +252,7 @@ func (p demoPlan) source(r *command.Run, progress *terminal.Progress) (_ source.
 	progress.Done(fmt.Sprintf("%d rows in schema %s, which is dropped at the end", p.rows, table.Schema()))
 	return table, fmt.Sprintf("an aggregate over a shop's share of %d orders in PostgreSQL", p.rows), func() error {
 		progress.Start("dropping schema "+table.Schema(), func() string { return "" })
-		// An interrupt does not stop this: it is what an interrupt waits for.
+		// An interrupt does not stop this cleanup: it waits for it.
 		if err := table.Drop(context.WithoutCancel(r.Context)); err != nil {
 			return err
 		}

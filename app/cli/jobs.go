@@ -13,50 +13,48 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// limitSpan is what --limit may be.
+// limitSpan is the range of --limit.
 var limitSpan = command.Span[int]{Least: 1, Most: jobsctl.MaxLimit}
 
 // jobsCmd is weir jobs.
 type jobsCmd struct {
 	jobsSource
-	List   jobsListCmd   `cmd:"" help:"List jobs, those that changed last first."`
-	Show   jobsShowCmd   `cmd:"" help:"Show all that is known of a job, or follow it until it is over."`
-	Dead   jobsDeadCmd   `cmd:"" help:"List the dead: jobs that were tried as often as they may be, and the last error of each."`
-	Queues jobsQueuesCmd `cmd:"" help:"Count the jobs of each queue that are not over."`
-	Retry  jobsRetryCmd  `cmd:"" help:"Queue jobs again that failed, died or were canceled."`
-	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no attempt starts any more, and no result is kept."`
-	Drop   jobsDropCmd   `cmd:"" help:"Forget jobs that are over."`
-	Repair jobsRepairCmd `cmd:"" help:"Recover the jobs in a folder whose files are damaged."`
+	List   jobsListCmd   `cmd:"" help:"List jobs, most recently changed first."`
+	Show   jobsShowCmd   `cmd:"" help:"Show everything about a job, or follow it until it ends."`
+	Dead   jobsDeadCmd   `cmd:"" help:"List dead jobs: those that used up their attempts, with the last error of each."`
+	Queues jobsQueuesCmd `cmd:"" help:"Count the unfinished jobs of each queue."`
+	Retry  jobsRetryCmd  `cmd:"" help:"Queue failed, dead or canceled jobs again."`
+	Cancel jobsCancelCmd `cmd:"" help:"Cancel jobs: no further attempt starts, and no result is kept."`
+	Drop   jobsDropCmd   `cmd:"" help:"Delete finished jobs."`
+	Repair jobsRepairCmd `cmd:"" help:"Recover the jobs in a folder with damaged files."`
 }
 
 // Help is the longer part of weir jobs --help.
 func (jobsCmd) Help() string {
-	return `Looks after jobs, at a running proxy or at the NATS servers that keep them.
+	return `Manages jobs, through a running proxy or the NATS servers that store them.
 
-In a hurry:
-
-    export WEIR_JOBS_ADMIN=http://127.0.0.1:9090   # or WEIR_JOBS_NATS=nats://127.0.0.1:4222
+Quick start:\n\n    export WEIR_JOBS_ADMIN=http://127.0.0.1:9090   # or WEIR_JOBS_NATS=nats://127.0.0.1:4222
     weir jobs queues                        # is something piling up?
-    weir jobs dead                          # what has died, and of what
-    weir jobs show 3f9a12c4                 # all that is known of one
+    weir jobs dead                          # what has died, and why
+    weir jobs show 3f9a12c4                 # everything about one job
     weir jobs retry 3f9a12c4                # run it again
     weir jobs retry --all --state dead --queue mail
 
-An id may be shortened to its first 6 characters or more. Each flag that says where the jobs are has a variable: WEIR_JOBS_ADMIN, WEIR_JOBS_NATS, WEIR_JOBS_NAMESPACE, WEIR_JOBS_TOKEN_FILE, WEIR_JOBS_USER, WEIR_JOBS_PASSWORD_FILE, WEIR_JOBS_CREDS. Flags win.
+An id may be shortened to its first 6 characters or more. Each flag that sets where the jobs are has a variable: WEIR_JOBS_ADMIN, WEIR_JOBS_NATS, WEIR_JOBS_NAMESPACE, WEIR_JOBS_TOKEN_FILE, WEIR_JOBS_USER, WEIR_JOBS_PASSWORD_FILE, WEIR_JOBS_CREDS. Flags win.
 
-States: queued (not started, or delayed), running, retrying (waits for its next attempt), done, failed (for good, or not started in time), dead (tried as often as it may be), canceled.
+States: queued (not started, or delayed), running, retrying (waits for its next attempt), done, failed (permanently, or not started in time), dead (no attempts left), canceled.
 
-Exit code: 0 done; 1 no such job, not in a state for that, nobody answers; 2 wrong usage.`
+Exit code: 0 success; 1 no such job, wrong state of the job, or no response; 2 wrong usage.`
 }
 
-// A jobsRun is a command of weir jobs that is understood, and connected.
+// A jobsRun is a parsed command of weir jobs with its connection.
 type jobsRun struct {
 	*command.Run
 	jobsctl.Source
 }
 
-// run reads the flags that all commands have, connects, and does the rest. more
-// notes what is wrong with the command's own.
+// run parses the flags that all commands share, connects, and calls do. more adds the
+// faults of the command's own flags.
 func (c *jobsCmd) run(r *command.Run, name string, more func(*command.Faults), do func(jobsRun) error) error {
 	var f command.Faults
 	var place jobsPlace
@@ -75,8 +73,7 @@ func (c *jobsCmd) run(r *command.Run, name string, more func(*command.Faults), d
 	return do(jobsRun{r, s})
 }
 
-// List reads jobs, which takes its time where there are many, so that the
-// terminal says what is going on.
+// List reads jobs. That is slow if there are many, so it shows progress on the terminal.
 func (r jobsRun) List(ctx context.Context, q jobsctl.Query) (jobsctl.Page, error) {
 	progress := r.Progress()
 	defer progress.Close()
@@ -85,12 +82,12 @@ func (r jobsRun) List(ctx context.Context, q jobsctl.Query) (jobsctl.Page, error
 	return r.Source.List(ctx, q)
 }
 
-// style is that of standard output.
+// style returns the style of standard output.
 func (r jobsRun) style() jobsctl.Style {
 	return jobsctl.Style{Width: terminal.Width(r.Stdout), Color: terminal.Color(r.Stdout, r.Getenv)}
 }
 
-// write writes v as JSON, or for people.
+// write writes v as JSON or as text.
 func (r jobsRun) write(asJSON bool, v any, people func(io.Writer, jobsctl.Style) error) error {
 	if asJSON {
 		return jobsctl.WriteJSON(r.Stdout, v)
@@ -100,9 +97,9 @@ func (r jobsRun) write(asJSON bool, v any, people func(io.Writer, jobsctl.Style)
 
 // jobsListCmd is weir jobs list.
 type jobsListCmd struct {
-	Queue string `placeholder:"NAME" help:"Of this queue only."`
-	State string `placeholder:"STATE" help:"In these states only, separated by commas: ${states}."`
-	Limit string `default:"100" placeholder:"N" help:"At most so many (${limits})."`
+	Queue string `placeholder:"NAME" help:"Only this queue."`
+	State string `placeholder:"STATE" help:"Only these states, separated by commas: ${states}."`
+	Limit string `default:"100" placeholder:"N" help:"The maximum number of jobs (${limits})."`
 	JSON  bool   `name:"json" help:"Write a JSON object, with an array of jobs in it."`
 }
 
@@ -114,10 +111,10 @@ func (jobsListCmd) Help() string {
     weir jobs list --queue mail --state retrying,dead --limit 20
     weir jobs list --json | jq -r '.jobs[] | select(.attempt > 3) | .id'
 
-Elsewhere than on a terminal lines have whole ids and errors. "more" in the JSON says that there are more than --limit.`
+Output that does not go to a terminal has whole ids and errors. "more" in the JSON means that there are more than --limit.`
 }
 
-// Run is the command.
+// Run runs the command.
 func (c *jobsListCmd) Run(r *command.Run, at *jobsCmd) error {
 	q := jobsctl.Query{Queue: c.Queue}
 	return at.run(r, "list", func(f *command.Faults) {
@@ -132,7 +129,7 @@ func (c *jobsListCmd) Run(r *command.Run, at *jobsCmd) error {
 	})
 }
 
-// states reads a flag --state, of which only some may be named.
+// states parses a flag --state, which allows only some of the states.
 func states(text string, of []jobs.State, f *command.Faults) []jobs.State {
 	if text == "" {
 		return nil
@@ -152,24 +149,24 @@ func states(text string, of []jobs.State, f *command.Faults) []jobs.State {
 
 // jobsDeadCmd is weir jobs dead.
 type jobsDeadCmd struct {
-	Queue string `placeholder:"NAME" help:"Of this queue only."`
-	Limit string `default:"100" placeholder:"N" help:"At most so many (${limits})."`
+	Queue string `placeholder:"NAME" help:"Only this queue."`
+	Limit string `default:"100" placeholder:"N" help:"The maximum number of jobs (${limits})."`
 	JSON  bool   `name:"json" help:"Write a JSON object, with an array of jobs in it."`
 }
 
 // Help is the longer part of weir jobs dead --help.
 func (jobsDeadCmd) Help() string {
-	return `A job is dead once all its attempts have failed, or its input cannot be read. It stays for a week, unless its queue says otherwise, and blocks nobody.
+	return `A job is dead once all its attempts have failed, or its input cannot be read. It is kept for a week, unless its queue is configured otherwise, and blocks no other job.
 
 Examples:
 
     weir jobs dead --queue mail
     weir jobs show 3f9a12c4                           # every attempt of one
-    weir jobs retry --all --state dead --queue mail   # once the cause is mended
+    weir jobs retry --all --state dead --queue mail   # once the cause is fixed
     weir jobs drop 3f9a12c4                           # or never again`
 }
 
-// Run is the command.
+// Run runs the command.
 func (c *jobsDeadCmd) Run(r *command.Run, at *jobsCmd) error {
 	q := jobsctl.Query{Queue: c.Queue, States: []jobs.State{jobs.StateDead}}
 	return at.run(r, "dead", func(f *command.Faults) {
@@ -190,10 +187,10 @@ type jobsQueuesCmd struct {
 
 // Help is the longer part of weir jobs queues --help.
 func (jobsQueuesCmd) Help() string {
-	return `waiting have not been taken by a worker: if they grow, there are too few workers, or none; oldest is how long the oldest of them has waited. taken run, wait for their next attempt, or are delayed. dead have failed all their attempts: see weir jobs dead.`
+	return `waiting: jobs that no worker has taken; if their number grows, there are too few workers, or none. oldest: how long the oldest of them has waited. taken: jobs that run, wait for their next attempt, or are delayed. dead: jobs that have failed all their attempts; see weir jobs dead.`
 }
 
-// Run is the command.
+// Run runs the command.
 func (c *jobsQueuesCmd) Run(r *command.Run, at *jobsCmd) error {
 	return at.run(r, "queues", func(*command.Faults) {}, func(r jobsRun) error {
 		all, err := r.Queues(r.Context)

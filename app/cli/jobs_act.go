@@ -14,14 +14,14 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// jobsActFlags say to which jobs something is done.
+// jobsActFlags select the jobs to act on.
 type jobsActFlags struct {
 	IDs   []string `arg:"" optional:"" name:"id" help:"The jobs' ids, or the first ${minid} characters or more of each."`
-	All   bool     `help:"All jobs in --state, in place of ids."`
+	All   bool     `help:"All jobs in --state, instead of ids."`
 	State string   `placeholder:"STATE" help:"With --all: the states, separated by commas."`
-	Queue string   `placeholder:"NAME" help:"Of this queue only."`
-	Yes   bool     `short:"y" help:"With --all: do not ask whether it is meant."`
-	JSON  bool     `name:"json" help:"Write a JSON object, with an array of what became of each job."`
+	Queue string   `placeholder:"NAME" help:"Only this queue."`
+	Yes   bool     `short:"y" help:"With --all: do not ask for confirmation."`
+	JSON  bool     `name:"json" help:"Write a JSON object, with an array of the outcome for each job."`
 }
 
 type jobsRetryCmd struct{ jobsActFlags }
@@ -32,7 +32,7 @@ type jobsDropCmd struct{ jobsActFlags }
 
 // Help is the longer part of weir jobs retry --help.
 func (jobsRetryCmd) Help() string {
-	return `The job has its input as it was, its id, and all its attempts again.
+	return `The job keeps its id and its input, and gets all its attempts again.
 
 Examples:
 
@@ -52,7 +52,7 @@ Examples:
 
 // Help is the longer part of weir jobs drop --help.
 func (jobsDropCmd) Help() string {
-	return `A job that is dropped cannot be brought back. Its result goes too, and its key is free.
+	return `A dropped job cannot be restored. Its result is deleted too, and its key is free.
 
 Examples:
 
@@ -64,7 +64,7 @@ func (c *jobsRetryCmd) Run(r *command.Run, at *jobsCmd) error  { return c.act(r,
 func (c *jobsCancelCmd) Run(r *command.Run, at *jobsCmd) error { return c.act(r, at, jobsctl.Cancel) }
 func (c *jobsDropCmd) Run(r *command.Run, at *jobsCmd) error   { return c.act(r, at, jobsctl.Drop) }
 
-// act does v to the jobs that are named, or to all in some states.
+// act applies v to the named jobs, or to all in some states.
 func (c *jobsActFlags) act(r *command.Run, at *jobsCmd, v jobsctl.Verb) error {
 	var ids []string
 	var in []jobs.State
@@ -80,7 +80,7 @@ func (c *jobsActFlags) act(r *command.Run, at *jobsCmd, v jobsctl.Verb) error {
 	})
 }
 
-// choose reads which jobs are meant.
+// choose parses which jobs are meant.
 func (c *jobsActFlags) choose(v jobsctl.Verb, f *command.Faults) (ids []string, in []jobs.State) {
 	for _, text := range c.IDs {
 		ids = append(ids, jobID(text, f))
@@ -99,7 +99,7 @@ func (c *jobsActFlags) choose(v jobsctl.Verb, f *command.Faults) (ids []string, 
 	return ids, in
 }
 
-// actOnAll does v to all jobs in some states, if that is meant.
+// actOnAll applies v to all jobs in some states after confirmation.
 func (c *jobsActFlags) actOnAll(r jobsRun, v jobsctl.Verb, in []jobs.State) error {
 	q := jobsctl.Query{Queue: c.Queue, States: in, Limit: jobsctl.MaxLimit}
 	page, err := r.List(r.Context, q)
@@ -129,12 +129,12 @@ func (c *jobsActFlags) actOnAll(r jobsRun, v jobsctl.Verb, in []jobs.State) erro
 		}
 		fmt.Fprintln(w)
 		if page.More {
-			fmt.Fprintln(w, "There are more; the same again does those.")
+			fmt.Fprintln(w, "There are more; run the command again for those.")
 		}
 	}), failed)
 }
 
-// tell writes what became of the jobs.
+// tell writes the outcomes of the jobs.
 func (c *jobsActFlags) tell(r jobsRun, outcomes []jobsctl.Outcome, people func(io.Writer)) error {
 	return r.write(c.JSON, map[string]any{"jobs": outcomes}, func(w io.Writer, _ jobsctl.Style) error {
 		people(w)
@@ -142,8 +142,8 @@ func (c *jobsActFlags) tell(r jobsRun, outcomes []jobsctl.Outcome, people func(i
 	})
 }
 
-// eachOutcome writes a line for each job to which it was done; the others are
-// reported as errors.
+// eachOutcome writes a line for each job that was acted on; the others are reported as
+// errors.
 func eachOutcome(w io.Writer, outcomes []jobsctl.Outcome) {
 	for _, o := range outcomes {
 		if o.Did != "" {
@@ -152,7 +152,7 @@ func eachOutcome(w io.Writer, outcomes []jobsctl.Outcome) {
 	}
 }
 
-// some says how many jobs of which kind.
+// some returns how many jobs of which kind, in words.
 func some(n int, in []jobs.State, queue string) string {
 	noun := "jobs"
 	if n == 1 {

@@ -18,17 +18,17 @@ import (
 // jobsRepairCmd is weir jobs repair.
 type jobsRepairCmd struct {
 	Dir      string `placeholder:"FOLDER" help:"The folder with the jobs: jobs.dir of the proxy's configuration."`
-	Config   string `short:"c" placeholder:"FILE" help:"The proxy's configuration, in place of --dir."`
-	DryRun   bool   `help:"Only report. Nothing is changed."`
-	Restored bool   `help:"The folder was restored from a copy: fences go on far beyond those in the copy."`
+	Config   string `short:"c" placeholder:"FILE" help:"The proxy's configuration, instead of --dir."`
+	DryRun   bool   `help:"Only report, change nothing."`
+	Restored bool   `help:"The folder was restored from a copy: continue with fences far above those in the copy."`
 	JSON     bool   `name:"json" help:"Write a JSON object, with every job that is missing."`
 }
 
 // Help is the longer part of weir jobs repair --help.
 func (jobsRepairCmd) Help() string {
-	return `Recovers the jobs in a folder whose files are damaged. The proxy refuses to use such a folder, and has changed nothing in it. The proxy may run, but not use the folder.
+	return `Recovers the jobs in a folder with damaged files. The proxy does not open such a folder and leaves it unchanged. The proxy may keep running during the repair as long as it does not use the folder.
 
-Everything that can be read is kept, also behind the damage. What is cut is copied first, into weir.cut in the folder. A job whose progress is missing is treated as one that lost its worker: it is retried, or dead if it must not run twice. Fences go on above those that were given.
+Everything readable is kept, including data after the damage. Data that is cut is first copied to weir.cut in the folder. A job whose progress is missing is treated like one that lost its worker: it is retried, or dead if it must not run twice. Fences continue above those already issued.
 
 Examples:
 
@@ -38,13 +38,13 @@ Examples:
 
 Then reload or restart the proxy.
 
-Exit code: 0 nothing is missing, or it was repaired; 1 it could not be repaired, or with --dry-run something is damaged; 2 wrong usage.`
+Exit code: 0 nothing is damaged, or it was repaired; 1 the repair failed, or with --dry-run something is damaged; 2 wrong usage.`
 }
 
-// errDamaged is that a dry run has found something.
-var errDamaged = errors.New("the jobs are damaged; without --dry-run they are repaired")
+// errDamaged means that a dry run has found damage.
+var errDamaged = errors.New("the jobs are damaged; run without --dry-run to repair them")
 
-// Run is the command.
+// Run runs the command.
 func (c *jobsRepairCmd) Run(r *command.Run) error {
 	dir, err := c.folder()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *jobsRepairCmd) Run(r *command.Run) error {
 	return err
 }
 
-// folder is where the jobs are.
+// folder returns the folder with the jobs.
 func (c *jobsRepairCmd) folder() (string, error) {
 	switch {
 	case c.Dir != "" && c.Config != "":
@@ -88,10 +88,10 @@ func (c *jobsRepairCmd) folder() (string, error) {
 	return read.Jobs.Dir, nil
 }
 
-// missingShown is how many jobs are listed for people.
+// missingShown is how many missing jobs the text output lists.
 const missingShown = 20
 
-// writeRepair writes a report for people.
+// writeRepair writes a report as text.
 func writeRepair(w io.Writer, r *embedded.Report) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "namespace\tjobs\tmissing\tlast message\tlast recorded\tcontinues at")
@@ -119,7 +119,7 @@ func writeRepair(w io.Writer, r *embedded.Report) error {
 	}
 	switch {
 	case r.Changed:
-		fmt.Fprintf(w, "Repaired. What was cut is in %s. Reload or restart the proxy.\n", r.Copy)
+		fmt.Fprintf(w, "Repaired. The data that was cut is in %s. Reload or restart the proxy.\n", r.Copy)
 	case r.Damaged():
 		fmt.Fprintln(w, "Nothing has been changed.")
 	case !r.DryRun:

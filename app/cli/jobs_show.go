@@ -15,9 +15,9 @@ import (
 // jobsShowCmd is weir jobs show.
 type jobsShowCmd struct {
 	ID    string `arg:"" help:"The job's id, or its first ${minid} characters or more."`
-	Queue string `placeholder:"NAME" help:"Look in this queue only."`
-	Watch bool   `short:"w" help:"Follow the job until it is over. The exit code is 1 then, unless it is done."`
-	JSON  bool   `name:"json" help:"Write the job as JSON; with --watch one line at each change."`
+	Queue string `placeholder:"NAME" help:"Search only this queue."`
+	Watch bool   `short:"w" help:"Follow the job until it ends. The exit code is then 1 unless it is done."`
+	JSON  bool   `name:"json" help:"Write the job as JSON; with --watch one line for each change."`
 }
 
 // Help is the longer part of weir jobs show --help.
@@ -28,10 +28,10 @@ func (jobsShowCmd) Help() string {
     weir jobs show 3f9a12c4 --watch && echo done
     weir jobs show 3f9a12c4 --json | jq .history
 
-Inputs and results are not shown: they may be secret.`
+Inputs and results are not shown because they may be secret.`
 }
 
-// Run is the command.
+// Run runs the command.
 func (c *jobsShowCmd) Run(r *command.Run, at *jobsCmd) error {
 	var id string
 	return at.run(r, "show", func(f *command.Faults) { id = jobID(c.ID, f) }, func(r jobsRun) error {
@@ -55,7 +55,7 @@ func (c *jobsShowCmd) Run(r *command.Run, at *jobsCmd) error {
 	})
 }
 
-// jobID reads an id, or notes what is wrong with it.
+// jobID parses an id, or records what is wrong with it.
 func jobID(text string, f *command.Faults) string {
 	id, err := jobsctl.ParseID(text)
 	if err != nil {
@@ -64,9 +64,8 @@ func jobID(text string, f *command.Faults) string {
 	return id
 }
 
-// follow waits for the end of a job, and shows how it stands meanwhile: on a
-// terminal in a line that is drawn again and again, elsewhere in a line at each
-// change.
+// follow waits for the end of a job and shows its state: on a terminal in one line that is
+// redrawn, elsewhere in a line for each change.
 func (c *jobsShowCmd) follow(r jobsRun, j jobs.Status) (jobs.Status, error) {
 	if c.JSON {
 		var failed error
@@ -85,7 +84,7 @@ func (c *jobsShowCmd) follow(r jobsRun, j jobs.Status) (jobs.Status, error) {
 	}
 	return jobsctl.Watch(r.Context, r, j, func(now jobs.Status, err error) {
 		if err != nil {
-			fmt.Fprintf(r.Stderr, "%s: no answer, asking again\n", plain.Line(now.ID))
+			fmt.Fprintf(r.Stderr, "%s: no response, retrying\n", plain.Line(now.ID))
 			return
 		}
 		fmt.Fprintf(r.Stderr, "%s: %s\n", plain.Line(now.ID), jobsctl.Style{}.Moment(now))
@@ -103,7 +102,7 @@ func (c *jobsShowCmd) draw(r jobsRun, j jobs.Status) (jobs.Status, error) {
 		defer mu.Unlock()
 		text := jobsctl.Style{}.Moment(now)
 		if silent {
-			text = "no answer, asking again; it was " + text
+			text = "no response, retrying; it was " + text
 		}
 		return text
 	})

@@ -12,24 +12,24 @@ import (
 	"github.com/weir-go/weir/jobs/bounded"
 )
 
-// jobsEnv begins the variables of the flags of weir jobs.
+// jobsEnv is the prefix of the environment variables for the flags of weir jobs.
 const jobsEnv = "WEIR_JOBS_"
 
 // maxSecret bounds a file with a token or a password.
 const maxSecret = 4096
 
-// jobsSource are the flags that say where the jobs are.
+// jobsSource holds the flags that set where the jobs are.
 type jobsSource struct {
 	Admin        string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"URL" help:"The admin listener of a running proxy: http://127.0.0.1:9090."`
 	NATS         string `group:"Where the jobs are (one of --admin and --nats)" name:"nats" placeholder:"URL" help:"The NATS servers that keep them: nats://127.0.0.1:4222, several separated by commas."`
-	Namespace    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the namespace, default without it."`
-	TokenFile    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"File with the token that either asks for."`
-	User         string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the user, with --password-file."`
+	Namespace    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the namespace; without the flag: default."`
+	TokenFile    string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"File with the token for the proxy or the servers."`
+	User         string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"NAME" help:"With --nats: the user; needs --password-file."`
 	PasswordFile string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"With --nats: file with the user's password."`
 	Creds        string `group:"Where the jobs are (one of --admin and --nats)" placeholder:"FILE" help:"With --nats: file with credentials."`
 }
 
-// A jobsPlace is where the jobs are, read from flags and variables.
+// A jobsPlace is where the jobs are, according to flags and variables.
 type jobsPlace struct {
 	admin *jobsctl.AdminOptions
 	nats  *jobsctl.NATSOptions
@@ -43,7 +43,7 @@ func (p jobsPlace) open(ctx context.Context) (jobsctl.Source, error) {
 	return jobsctl.FromNATS(ctx, *p.nats)
 }
 
-// place reads the flags, and notes what is wrong with them.
+// place parses the flags and records what is wrong with them.
 func (s jobsSource) place(getenv func(string) string, f *command.Faults) jobsPlace {
 	given := s
 	s.fill(getenv)
@@ -61,8 +61,8 @@ func (s jobsSource) place(getenv func(string) string, f *command.Faults) jobsPla
 	return jobsPlace{}
 }
 
-// fill puts variables where flags are missing. An address that is a flag leaves
-// no room for one that is a variable.
+// fill uses variables for missing flags. If one address is a flag, variables for the other
+// are ignored.
 func (s *jobsSource) fill(getenv func(string) string) {
 	addressed := s.Admin != "" || s.NATS != ""
 	for name, flag := range map[string]*string{
@@ -75,7 +75,7 @@ func (s *jobsSource) fill(getenv func(string) string) {
 	}
 }
 
-// onlyNATS notes flags that a proxy has no use for.
+// onlyNATS records flags that do not apply to a proxy.
 func (s jobsSource) onlyNATS(f *command.Faults) {
 	for _, flag := range []struct{ name, value string }{
 		{"namespace", s.Namespace}, {"user", s.User}, {"password-file", s.PasswordFile}, {"creds", s.Creds},
@@ -116,7 +116,7 @@ func (s jobsSource) natsOptions(f *command.Faults) *jobsctl.NATSOptions {
 	}
 }
 
-// secret reads what a file holds, a line; nothing of no file.
+// secret reads the one line of a file; without a file it returns "".
 func secret(flag, name string, f *command.Faults) string {
 	if name == "" {
 		return ""

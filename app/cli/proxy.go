@@ -13,35 +13,35 @@ import (
 	"github.com/weir-go/weir/app/terminal"
 )
 
-// proxyCmd is weir proxy: it runs, or checks a configuration.
+// proxyCmd is weir proxy: it runs the proxy or checks a configuration.
 type proxyCmd struct {
 	proxySource
 	Run   proxyRunCmd   `cmd:"" default:"withargs" help:"Run the proxy."`
-	Check proxyCheckCmd `cmd:"" help:"Check a configuration and say what it does."`
+	Check proxyCheckCmd `cmd:"" help:"Check a configuration and describe it."`
 }
 
 // Help is the longer part of weir proxy --help.
 func (proxyCmd) Help() string {
-	return `A reverse proxy that keeps a slow service alive under load: requests for the same thing become one call, answers are cached as HTTP allows, and the service gets no more calls at once than it can bear.
+	return `A reverse proxy that keeps a slow service available under load: concurrent requests for the same resource become one call, responses are cached as HTTP allows, and the service gets no more concurrent calls than it can handle.
 
-In a hurry, before something on port 3000:
+Quick start, in front of a service on port 3000:
 
     weir proxy --upstream http://localhost:3000
 
-Clients are answered on 127.0.0.1:8080 then. More is said in a file (--config FILE) or in variables (WEIR_UPSTREAM, one for each flag); flags win over variables, and they over the file.
+Clients then connect to 127.0.0.1:8080. Configure more in a file (--config FILE) or in variables (such as WEIR_UPSTREAM, one for each flag). Flags override variables, and variables override the file.
 
-    weir proxy check --config weir.yaml    # all that is wrong with it, or what it does
+    weir proxy check --config weir.yaml    # lists its errors, or describes it
     weir proxy --config weir.yaml --admin 127.0.0.1:9090
-    curl http://127.0.0.1:9090/            # what operators can ask
+    curl http://127.0.0.1:9090/            # what the admin listener offers
 
-Signals: SIGHUP reads the configuration again, and keeps the old one if the new one is bad. SIGTERM and Ctrl-C end it: requests that are being answered have --drain-timeout to end. A second one ends it at once.
+Signals: SIGHUP reloads the configuration, and keeps the old one if the new one is invalid. SIGTERM and Ctrl-C stop the proxy: requests in flight have --drain-timeout to finish. A second signal stops it at once.
 
-Exit code: 0 ended in good order; 1 could not start, or cut requests off; 2 wrong usage or configuration.`
+Exit code: 0 clean shutdown; 1 could not start, or cut requests off; 2 wrong usage or configuration.`
 }
 
-// proxySource are the flags that say what to do.
+// proxySource holds the flags that configure the proxy.
 type proxySource struct {
-	Config string `short:"c" placeholder:"FILE" help:"Configuration, YAML. WEIR_CONFIG without it."`
+	Config string `short:"c" placeholder:"FILE" help:"Configuration, YAML. Default: WEIR_CONFIG."`
 	config.Flags
 }
 
@@ -54,7 +54,7 @@ func (s proxySource) load() (proxy.Settings, error) {
 	return proxy.Configure(c)
 }
 
-// name says where the configuration comes from.
+// name returns where the configuration comes from.
 func (s proxySource) name(getenv func(string) string) string {
 	switch {
 	case s.Config != "":
@@ -65,13 +65,13 @@ func (s proxySource) name(getenv func(string) string) string {
 	return "flags and variables"
 }
 
-// proxyRunCmd is weir proxy without another word.
+// proxyRunCmd is weir proxy without a subcommand.
 type proxyRunCmd struct{}
 
-// Help is that of weir proxy.
+// Help is the help of weir proxy.
 func (proxyRunCmd) Help() string { return proxyCmd{}.Help() }
 
-// Run is the command. The flags are those of weir proxy.
+// Run runs the command. The flags are those of weir proxy.
 func (proxyRunCmd) Run(r *command.Run, c *proxyCmd) error {
 	err := proxy.Run(r.Context, proxy.Options{
 		Load:     c.load,
@@ -89,14 +89,14 @@ func (proxyRunCmd) Run(r *command.Run, c *proxyCmd) error {
 	return err
 }
 
-// configurationError has all faults of a configuration told, and the exit code
-// of wrong usage.
+// configurationError returns an error that reports all faults of a configuration, with the
+// exit code for wrong usage.
 func configurationError(err error) error {
 	return &command.ConfigError{Command: "weir proxy", Text: faultText(err)}
 }
 
-// faultText is one block for each fault: the line of a file, and a mark under
-// the place.
+// faultText returns one block for each fault: the line of the file, with a mark under the
+// position.
 func faultText(err error) string {
 	if f, ok := errors.AsType[config.Faults](err); ok {
 		return f.Text()

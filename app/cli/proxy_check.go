@@ -22,13 +22,13 @@ import (
 
 // proxyCheckCmd is weir proxy check.
 type proxyCheckCmd struct {
-	Connect bool `help:"Try each server of the upstreams: a connection, TLS, and the health path."`
+	Connect bool `help:"Test each server of the upstreams: connection, TLS, and the health path."`
 	JSON    bool `name:"json" help:"Write the result as JSON."`
 }
 
 // Help is the longer part of weir proxy check --help.
 func (proxyCheckCmd) Help() string {
-	return `Reads a configuration as weir proxy would, with the same flags and variables, and prints all of its errors at once, or a summary. Nothing is started, and no port is opened.
+	return `Reads a configuration as weir proxy would, with the same flags and variables, and prints all of its errors at once, or a summary. It starts nothing and opens no port.
 
 With --connect each server of each upstream gets one request, as from weir proxy: the path of its health checks or, without one, OPTIONS *, which has no effect. A table shows the results.
 
@@ -42,7 +42,7 @@ type checked struct {
 	Servers  []checkedServer `json:"servers,omitempty"` // with --connect
 }
 
-// A checkedServer is what one server of an upstream showed.
+// A checkedServer is the result of testing one server of an upstream.
 type checkedServer struct {
 	Upstream    string     `json:"upstream"`
 	Server      string     `json:"server"`
@@ -58,7 +58,7 @@ type checkedServer struct {
 	Error       string     `json:"error,omitempty"`
 }
 
-// Run is the command. The flags are those of weir proxy.
+// Run runs the command. The flags are those of weir proxy.
 func (c *proxyCheckCmd) Run(r *command.Run, at *proxyCmd) error {
 	var s proxy.Settings
 	var err error
@@ -106,7 +106,7 @@ func unusable(all []checkedServer) error {
 	return fmt.Errorf("%d of %d servers cannot be used", bad, len(all))
 }
 
-// tryServers asks the servers of all upstreams at once.
+// tryServers tests the servers of all upstreams at once.
 func tryServers(r *command.Run, all []gateway.Upstream) ([]checkedServer, error) {
 	total := 0
 	for _, u := range all {
@@ -165,7 +165,7 @@ func writeServers(r *command.Run, all []checkedServer) {
 	for _, s := range all {
 		rows = append(rows, []string{cmp.Or(plain.Line(s.Upstream), "-"), plain.Line(s.Server), s.connection(), cmp.Or(s.security(), "-"), plain.Line(s.Asked), s.answer()})
 	}
-	width := 1 << 10 // of a file: no line is broken
+	width := 1 << 10 // for a file: lines are not wrapped
 	if terminal.Is(r.Stdout, r.Getenv) {
 		width = terminal.Width(r.Stdout)
 	}
@@ -188,7 +188,7 @@ func (s checkedServer) connection() string {
 	return figures.Millis(s.ConnectedMS) + ", " + s.Address
 }
 
-// security is TLS and until when the certificate is good.
+// security describes TLS, and until when the certificate is valid.
 func (s checkedServer) security() string {
 	if s.Expires == nil {
 		return s.TLS

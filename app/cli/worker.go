@@ -13,29 +13,29 @@ import (
 	"github.com/weir-go/weir/app/terminal"
 )
 
-// workerCmd is weir worker: it makes the jobs of a proxy's routes.
+// workerCmd is weir worker: it runs the jobs of a proxy's routes.
 type workerCmd struct {
-	Config      string `short:"c" placeholder:"FILE" help:"Configuration of weir proxy, YAML. WEIR_CONFIG without it."`
-	Concurrency int    `placeholder:"N" help:"Jobs at once, of each route, in place of the file's."`
-	Admin       string `placeholder:"ADDRESS" help:"Host and port of a listener for operators. There is none without it, whatever the file says."`
-	LogFormat   string `placeholder:"FORMAT" help:"json or text, in place of the file's."`
-	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error, in place of the file's."`
+	Config      string `short:"c" placeholder:"FILE" help:"Configuration of weir proxy, YAML. Default: WEIR_CONFIG."`
+	Concurrency int    `placeholder:"N" help:"Concurrent jobs of each route. Overrides the file."`
+	Admin       string `placeholder:"ADDRESS" help:"Host and port of the admin listener. Without this flag there is none, even if the file configures one."`
+	LogFormat   string `placeholder:"FORMAT" help:"json or text. Overrides the file."`
+	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error. Overrides the file."`
 }
 
 // Help is the longer part of weir worker --help.
 func (workerCmd) Help() string {
-	return `Makes the jobs that weir proxy has accepted for routes with async, with the same configuration: it calls the same upstreams under the same limits (each program its own). Nobody connects to it.
+	return `Runs the jobs that weir proxy has accepted for routes with async, with the same configuration: it calls the same upstreams with the same limits, which it counts separately. It accepts no client connections.
 
     weir worker --config weir.yaml
 
-It takes jobs from the servers in jobs.nats, or with jobs.dir from the proxy that has the folder, at jobs.listen. The proxy needs jobs.workers: false only if it should make none itself.
+It takes jobs from the servers in jobs.nats or, with jobs.dir, from the proxy that uses the folder, at jobs.listen. Set jobs.workers: false in the proxy only if it should run no jobs itself.
 
-Signals: SIGHUP reads the configuration again. SIGTERM and Ctrl-C end it: jobs that run have drain.timeout to end, and are handed back then. A second one ends it at once; what it had is made by another worker after the lease.
+Signals: SIGHUP reloads the configuration. SIGTERM and Ctrl-C stop it: running jobs have drain.timeout to finish and are then handed back. A second signal stops it at once; another worker runs its jobs after their leases expire.
 
-Exit code: 0 ended in good order; 1 could not start; 2 wrong usage or configuration.`
+Exit code: 0 clean shutdown; 1 could not start; 2 wrong usage or configuration.`
 }
 
-// Run is the command.
+// Run runs the command.
 func (c *workerCmd) Run(r *command.Run) error {
 	if c.Concurrency < 0 {
 		return &command.ConfigError{Command: "weir worker", Text: "--concurrency " + strconv.Itoa(c.Concurrency) + " must be 1 to 4096\n"}
@@ -58,7 +58,7 @@ func (c *workerCmd) Run(r *command.Run) error {
 	return err
 }
 
-// load reads what of the configuration is for a worker.
+// load reads the part of the configuration that concerns a worker.
 func (c *workerCmd) load(source proxySource) (proxy.Settings, error) {
 	read, err := config.Load(config.Source{File: source.Config, Env: os.Environ(), Flags: source.Flags})
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *workerCmd) load(source proxySource) (proxy.Settings, error) {
 		return s, errors.New("there is nothing to do: no route has async")
 	}
 	if s.Jobs.Dir != "" && s.Jobs.Listen == "" {
-		return s, errors.New("jobs.listen is missing: jobs in jobs.dir are reached where the proxy that has the folder listens")
+		return s, errors.New("jobs.listen is missing: a worker gets jobs in jobs.dir from the proxy that uses the folder, at that address")
 	}
 	if c.Concurrency > 4096 {
 		return s, fmt.Errorf("--concurrency %d must be 1 to 4096", c.Concurrency)

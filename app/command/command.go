@@ -1,6 +1,5 @@
-// Package command is what command lines have in common: what they write where,
-// faults that are reported all at once, exit codes, and what happens when they are
-// interrupted. The grammar is kong's.
+// Package command is the common part of command lines: output streams, reporting all faults
+// at once, exit codes, and interrupts. The grammar is kong's.
 package command
 
 import (
@@ -27,24 +26,23 @@ const (
 	ExitUsage  = 2 // the command line is wrong
 )
 
-// An Env is what the program has from its surroundings. All fields are needed,
-// but for Stdin.
+// An Env is the environment of the program. All fields except Stdin are required.
 type Env struct {
 	Args   []string  // without the program's name
-	Stdin  io.Reader // answers to questions; nil: there is nobody to ask
+	Stdin  io.Reader // answers to questions; nil: nobody can answer
 	Stdout io.Writer // results
-	Stderr io.Writer // progress, and what goes wrong
+	Stderr io.Writer // progress and errors
 	Getenv func(string) string
 
-	// Signals brings the signals that ask the program to end. The first one
-	// ends the command in good order, the second calls Exit.
+	// Signals delivers the signals that ask the program to stop. The first one stops the
+	// command cleanly, the second calls Exit.
 	Signals <-chan os.Signal
 	Exit    func(code int)
 }
 
-// OS returns the Env of the process. It takes over the signals that ask it to
-// end; a reader of its output that goes away is an error of the write, and no
-// longer the death of the process.
+// OS returns the Env of the process. It handles the signals that ask the process to stop.
+// If the reader of its output goes away, the write fails; SIGPIPE no longer kills the
+// process.
 func OS() Env {
 	signals := make(chan os.Signal, 2) // room for both that count
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -99,7 +97,7 @@ func Main(e Env, p Program) int {
 	return e.fail(p.Name, line.Run(&Run{Env: e, Context: ctx, end: end}))
 }
 
-// A Run is what a command gets to work with.
+// A Run is what a command works with.
 type Run struct {
 	Env
 	Context context.Context // ends, with ErrInterrupted, at the first signal
@@ -107,17 +105,17 @@ type Run struct {
 	end *ending
 }
 
-// Leaves says what would be left behind if the program ended at once, for
-// a user who interrupts it twice; "" means nothing.
+// Leaves sets what would be left behind if the program stopped at once, for a user who
+// interrupts it twice; "" means nothing.
 func (r *Run) Leaves(what string) { r.end.leaves(what) }
 
-// Hangups brings the SIGHUPs that come from now on, which else end the program
-// like any other signal. Several that have not been taken are one.
+// Hangups delivers SIGHUPs from now on; otherwise they stop the program like any other
+// signal. Several pending ones count as one.
 func (r *Run) Hangups() <-chan struct{} { return r.end.catchHangups() }
 
-// Await calls f, and waits for it until the first signal: then it returns
-// [ErrInterrupted], and f goes on by itself. It is for what cannot be interrupted but
-// ends soon anyway, such as reading a file that may be a FIFO.
+// Await calls f and waits for it. At the first signal it returns [ErrInterrupted], and f
+// continues alone. It is for work that cannot be interrupted but ends soon, such as reading
+// a file that may be a FIFO.
 func (r *Run) Await(f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -137,7 +135,7 @@ func (r *Run) Progress() *terminal.Progress {
 	return terminal.NewProgress(r.Stderr, terminal.Is(r.Stderr, r.Getenv), terminal.Width(r.Stderr))
 }
 
-// fail writes what went wrong, line by line, and returns the exit code for it.
+// fail writes err, line by line, and returns its exit code.
 func (e Env) fail(program string, err error) int {
 	if err == nil {
 		return ExitOK
@@ -163,8 +161,8 @@ func (e Env) fail(program string, err error) int {
 // maxStray is how many bytes of one message of a library are shown.
 const maxStray = 1 << 10
 
-// strays shows what the standard library says by itself, such as net/http about a
-// connection, as any other line of the program.
+// strays writes messages that the standard library logs, such as those of net/http about a
+// connection, like any other line of the program.
 type strays struct {
 	Env
 	program string
@@ -179,8 +177,7 @@ func (e Env) complain(who string, err error) {
 	fmt.Fprintf(e.Stderr, "%s: %s\n", who, plain.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 }
 
-// lines takes joined errors apart. Of those that say that the program was
-// interrupted one is enough.
+// lines splits joined errors. It keeps only one of those that report the interrupt.
 func lines(err error) []error {
 	var all []error
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -212,14 +209,14 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return errors.Join(e.Faults...).Error() }
 
-// reference is where the settings of a configuration are explained.
+// reference is the page that explains the configuration settings.
 const reference = "https://github.com/weir-go/weir/blob/main/docs/reference/proxy-configuration.md"
 
-// A ConfigError is a configuration that cannot be used: exit code 2, as the
-// command line and its files are one to who has to put them right.
+// A ConfigError is a configuration that cannot be used: exit code 2, like a wrong command
+// line, because the same person fixes both.
 type ConfigError struct {
 	Command string // whose help says more
-	Text    string // whole lines, which say where the fault is
+	Text    string // whole lines, with the position of the fault
 }
 
 func (e *ConfigError) Error() string { return strings.TrimSuffix(e.Text, "\n") }

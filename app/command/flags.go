@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// A Span is what a flag may be, both ends included.
+// A Span is the range of a flag, both ends included.
 type Span[T any] struct{ Least, Most T }
 
-// Faults gathers what is wrong with one command's flags, so that all of it can
-// be said at once. The flags come as text for the same reason: the parser
-// would stop at the first.
+// Faults collects the faults of one command's flags, so that all can be reported at once.
+// The flags are text for the same reason: the parser would stop at the first fault.
 type Faults []error
 
-// Add notes what is wrong with a flag.
+// Add records a fault of a flag.
 func (f *Faults) Add(flag, value, want string) {
 	*f = append(*f, fmt.Errorf("--%s=%s: want %s", flag, value, want))
 }
 
-// Number reads a whole number. A fault is noted, and gives 0.
+// Number parses an integer. It records a fault and returns 0 if that fails.
 func (f *Faults) Number(flag, value string, in Span[int]) int {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < in.Least || n > in.Most {
@@ -29,7 +28,7 @@ func (f *Faults) Number(flag, value string, in Span[int]) int {
 	return n
 }
 
-// Duration reads a time with its unit. A fault is noted, and gives 0.
+// Duration parses a duration with its unit. It records a fault and returns 0 if that fails.
 func (f *Faults) Duration(flag, value string, in Span[time.Duration]) time.Duration {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < in.Least || d > in.Most {
@@ -39,13 +38,13 @@ func (f *Faults) Duration(flag, value string, in Span[time.Duration]) time.Durat
 	return d
 }
 
-// Numbers is a span of numbers in words.
+// Numbers returns a span of numbers in words.
 func Numbers(s Span[int]) string { return fmt.Sprintf("%d to %d", s.Least, s.Most) }
 
-// Durations is a span of times in words.
+// Durations returns a span of durations in words.
 func Durations(s Span[time.Duration]) string { return brief(s.Least) + " to " + brief(s.Most) }
 
-// brief writes a duration without the zeros that Duration.String ends in.
+// brief formats a duration without the trailing zeros of Duration.String.
 func brief(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

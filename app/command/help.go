@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpText is a flag's help with its default.
+// helpText returns a flag's help with its default.
 func helpText(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if v.Default == "" {

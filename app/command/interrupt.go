@@ -45,7 +45,7 @@ func (w *ending) watch(e Env) {
 	}
 }
 
-// asked waits until a signal asks the program to end (true), or it has ended.
+// asked waits until a signal asks the program to stop (true), or until it has ended.
 func (w *ending) asked(signals <-chan os.Signal) bool {
 	for {
 		select {
@@ -60,8 +60,8 @@ func (w *ending) asked(signals <-chan os.Signal) bool {
 	}
 }
 
-// hangUp passes a SIGHUP on, and reports whether somebody wants it. One that
-// has not been taken yet is enough.
+// hangUp forwards a SIGHUP, and reports whether the command handles them. A pending one is
+// enough.
 func (w *ending) hangUp() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *ending) hangUp() bool {
 	return true
 }
 
-// catchHangups has SIGHUP no longer end the program.
+// catchHangups keeps SIGHUP from stopping the program.
 func (w *ending) catchHangups() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *ending) catchHangups() <-chan struct{} {
 	return w.hangups
 }
 
-// leaves says what would be left behind if the program ended at once; "" means
+// leaves returns what would be left behind if the program stopped at once; "" means
 // nothing.
 func (w *ending) leaves(what string) {
 	w.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// bare is the level without protection, which has no Guard that counts for it:
-// every request is a call.
+// bare is the level without protection. It has no Guard and so counts by itself: every
+// request is a call.
 type bare struct {
 	console.BaseSource
 
@@ -44,7 +44,7 @@ func (b *bare) see() console.Unit {
 		Failed: b.failed.Load(), Calls: b.calls.Load(), CallTime: b.took.Durations(),
 	}
 	u.Requests = u.Calls
-	if b.kind == kindRoute { // those of Guards have no time of their own
+	if b.kind == kindRoute { // the events of Guards carry no time
 		u.RequestTime = u.CallTime
 	}
 	return u
@@ -62,5 +62,5 @@ func (b *bare) Snapshot() console.Snapshot {
 
 func (b *bare) Detail(string, int) (console.Detail, bool) { return console.Detail{Unit: b.see()}, true }
 
-// HotKeys has none: nobody counts by key here.
+// HotKeys returns none: bare does not count by key.
 func (b *bare) HotKeys(string, int) (inspect.HotKeys, bool) { return inspect.HotKeys{}, true }

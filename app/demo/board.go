@@ -12,16 +12,16 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// HotKeys is how many of a level's busiest keys its unit on a Board has.
+// HotKeys is how many of a level's busiest keys its unit on a Board shows.
 const HotKeys = 20
 
-// A Board shows a run while it goes on, each of its levels as a unit: the source
-// of a web console. Levels that are over stay, with their last numbers. A nil
-// Board shows nothing. It is safe for concurrent use.
+// A Board shows a run in progress, with each level as a unit: it is the source of a web
+// console. Finished levels stay, with their last numbers. A nil Board shows nothing. It is
+// safe for concurrent use.
 type Board struct {
 	console.BaseSource
 
-	bare console.Source // of no units: it tells of the process
+	bare console.Source // without units: it describes the process
 
 	mu    sync.Mutex
 	units []unit // guarded by mu; by name
@@ -39,12 +39,12 @@ var _ console.Source = (*Board)(nil)
 func NewBoard() *Board {
 	bare, err := console.Guards()
 	if err != nil {
-		panic(err) // which says that a Guard is wrong, and there is none
+		panic(err) // the error is about invalid Guards, and there are none
 	}
 	return &Board{bare: bare}
 }
 
-// show puts a level on b, in place of what it was before.
+// show puts a level on b and replaces its previous unit.
 func (b *Board) show(name string, s console.Source) {
 	if b == nil {
 		return
@@ -58,8 +58,8 @@ func (b *Board) show(name string, s console.Source) {
 	b.units[i].Source = s
 }
 
-// freeze leaves a level on b as it is now, and lets go of its Guard or gateway,
-// with all that those remember.
+// freeze keeps a level's current state on b, and releases its Guard or gateway with all
+// they store.
 func (b *Board) freeze(name string) {
 	if b == nil {
 		return
@@ -118,7 +118,7 @@ func (b *Board) HotKeys(unit string, most int) (inspect.HotKeys, bool) {
 // Abilities implements console.Source.
 func (b *Board) Abilities() console.Abilities { return console.Abilities{Purge: b.Purge} }
 
-// Purge has a level forget, which only one that runs can.
+// Purge purges a level, which works only while it runs.
 func (b *Board) Purge(ctx context.Context, unit string, tags []string, all bool) (bool, error) {
 	s, ok := b.find(unit)
 	if !ok {
@@ -126,12 +126,12 @@ func (b *Board) Purge(ctx context.Context, unit string, tags []string, all bool)
 	}
 	purge := s.Abilities().Purge
 	if purge == nil {
-		return true, fmt.Errorf("%s has nothing to forget: it is over, or keeps nothing", unit)
+		return true, fmt.Errorf("%s has nothing to purge: it has ended, or stores nothing", unit)
 	}
 	return purge(ctx, unit, tags, all)
 }
 
-// A frozen level is one that is over, as it was at its end.
+// A frozen level is a finished one in its last state.
 type frozen struct {
 	console.BaseSource
 
@@ -143,7 +143,7 @@ type frozen struct {
 
 func over(unit string, s console.Source) frozen {
 	of := s.Snapshot()
-	f := frozen{units: of.Units, limits: of.Limits} // its gateway's servers and store are no more
+	f := frozen{units: of.Units, limits: of.Limits} // its gateway's servers and store are gone
 	f.detail, _ = s.Detail(unit, 0)
 	f.detail.Flights = nil
 	f.hot, _ = s.HotKeys(unit, HotKeys)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer, in bytes; a row has some hundred.
+	// maxAnswer limits a response, in bytes; a row has about a hundred.
 	maxAnswer = 1 << 20
 
-	// RequestTimeout is how long a client waits for an answer. A request that
-	// takes longer has failed.
+	// RequestTimeout is how long a client waits for a response. A request that takes longer
+	// fails.
 	RequestTimeout = 30 * time.Second
 
 	// Skew is the exponent of the Zipf law of the keys: the
@@ -28,15 +28,14 @@ const (
 	Skew = 1.1
 )
 
-// clients ask a service over HTTP, each on its own connection and in its own
-// order of keys. The orders depend on the seed alone, so that they are the
-// same on every level.
+// clients ask a service over HTTP, each on its own connection and in its own order of keys.
+// The orders depend only on the seed, so they are the same on every level.
 type clients struct {
 	http  *http.Client
 	urls  []string // by key
 	right *references
 	all   []client     // by number
-	wrong atomic.Int64 // answers that were not their key's; an atomic since all clients count here
+	wrong atomic.Int64 // wrong responses; an atomic because all clients count here
 }
 
 // A client is one of them; only one goroutine at a time uses it.
@@ -96,8 +95,7 @@ func (c *clients) ask(ctx context.Context, number int) error {
 	return nil
 }
 
-// plain takes off the URL, which says nothing here, and puts the reason where
-// it was the context that ended.
+// plain removes the URL, which does not help here, and uses the cause if the context ended.
 func plain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -111,7 +109,7 @@ func plain(ctx context.Context, err error) error {
 // close closes the connections.
 func (c *clients) close() { c.http.CloseIdleConnections() }
 
-// references know the right answer of each key, by its hash.
+// references holds the hash of each key's correct response.
 type references struct {
 	seed maphash.Seed
 	sums []uint64 // by key

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/console"
 )
 
-// A Console is the web console over a Board, on a listener of its own. Its
+// A Console is the web console for a Board, on its own listener. Its
 // goroutines start in OpenConsole; Close stops them and waits.
 type Console struct {
 	URL string // of its first page
@@ -24,13 +24,12 @@ type Console struct {
 	serving sync.WaitGroup
 }
 
-// OpenConsole serves b over l, which it closes in the end. L has to be on
-// loopback, since there is no token. The keys of a demo are no secrets,
-// and shown.
+// OpenConsole serves b on l, and Close closes l. l must be on loopback because there is no
+// token. A demo's keys are not secret, so they are shown.
 func OpenConsole(l net.Listener, b *Board) (*Console, error) {
 	page, err := console.New(console.Options{
 		Title: "weir demo", Source: b, ShowKeys: true,
-		Logger: slog.New(slog.DiscardHandler), // who purges here sees what comes of it
+		Logger: slog.New(slog.DiscardHandler), // users may purge here to see the effect
 	})
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -43,14 +42,14 @@ func OpenConsole(l net.Listener, b *Board) (*Console, error) {
 	return c, nil
 }
 
-// lastAnswers is how long Close waits for requests under way.
+// lastAnswers is how long Close waits for requests in flight.
 const lastAnswers = time.Second
 
 // Close ends the console with its streams.
 func (c *Console) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
-	_ = c.console.Close(ctx) // or Shutdown returns the same
+	_ = c.console.Close(ctx) // otherwise Shutdown returns the same
 	err := c.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = c.server.Close()

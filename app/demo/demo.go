@@ -1,13 +1,13 @@
-// Package demo shows what Weir does, on this machine: a small HTTP service
-// whose every answer costs real work, under the load of clients that do not
-// let up, first bare and then with one more level of protection at a time.
+// Package demo demonstrates Weir on this machine: a small HTTP service whose every response
+// costs real work, under constant load from clients, first unprotected and then with one
+// more level of protection at a time.
 //
-// Each level has a service, a Guard and connections of its own and starts
-// cold; the clients ask for the same keys in the same order. Every answer is
-// compared with the right one, which is worked out beforehand.
+// Each level has its own service, Guard and connections and starts cold; the clients
+// request the same keys in the same order. Every response is compared with the correct one,
+// which is computed beforehand.
 //
-// Clients, service and source run in one process and share its processors, so
-// the levels can be compared with each other and not with another machine.
+// Clients, service and source run in one process and share its processors, so compare the
+// levels with each other, not with another machine.
 package demo
 
 import (
@@ -25,46 +25,46 @@ import (
 	"github.com/weir-go/weir/app/report"
 )
 
-// closeTimeout bounds how long a level waits at its end for calls at the
-// source that ignore their cancellation.
+// closeTimeout limits how long a level waits at its end for calls at the source that ignore
+// their cancellation.
 const closeTimeout = 10 * time.Second
 
-// A Config says what to run. All numbers must be positive.
+// A Config configures a run. All numbers must be positive.
 type Config struct {
 	Source   source.Source
 	Clients  int
 	Keys     int
 	Duration time.Duration // of each level
 	Seed     uint64        // of the order of keys; any number
-	// Gateway protects the service from outside, by a gateway before it, in
-	// place of a Guard within.
+	// Gateway protects the service from outside, with a gateway in front of it, instead of
+	// with a Guard in it.
 	Gateway  bool
 	Progress Progress
 
-	// Board shows the levels as they run; nil: nobody looks.
+	// Board shows the levels while they run; nil: it is not used.
 	Board *Board
-	// After is called with the Result while the last level still stands, under a
-	// gentle load that goes on until After returns, or ctx ends. Its error is
-	// Run's. Nil: the last level ends like all others.
+	// After is called with the Result while the last level still runs, under a light load
+	// that continues until After returns or ctx ends. Run returns its error. Nil: the last
+	// level ends like all others.
 	After func(Result) error
 }
 
 // A Progress shows the steps as they begin and end.
 type Progress interface {
-	// Start begins a step. Until Done, or the next Start, detail may be
-	// called from any goroutine and says how far it is.
+	// Start begins a step. Until Done or the next Start, detail may be called from any
+	// goroutine and returns the progress.
 	Start(step string, detail func() string)
 	Done(result string)
 }
 
-// A Result is what the levels have measured.
+// A Result holds the measurements of the levels.
 type Result struct {
-	Call   time.Duration // mean time of a call at the source while nothing else ran, one for each CPU at once
+	Call   time.Duration // mean time of a call at the source with nothing else running and one call per CPU
 	Levels []report.Level
 }
 
-// Run runs all levels, one after another. When it returns nothing of them is
-// left; if ctx ends, that is at once, and the error is the cause.
+// Run runs all levels, one after another. When it returns, nothing of them is left. If ctx
+// ends, it returns the cause at once.
 func Run(ctx context.Context, c Config) (Result, error) {
 	right, call, err := prepare(ctx, c)
 	if err != nil {
@@ -90,20 +90,20 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return res, nil
 }
 
-// A place is that of a level among all, from 1.
+// A place is the number of a level among all, from 1.
 type place struct{ number, of int }
 
-// prepare calls the source once for each key, and so learns the right answers
-// and the price of one.
+// prepare calls the source once for each key, to get the correct responses and the cost of
+// one.
 func prepare(ctx context.Context, c Config) (*references, time.Duration, error) {
-	var done, spent atomic.Int64 // atomics, since the progress reads one and all calls add to both
-	c.Progress.Start("working out the right answers", func() string {
+	var done, spent atomic.Int64 // atomics because the progress reads one and all calls add to both
+	c.Progress.Start("computing the correct responses", func() string {
 		return fmt.Sprintf("%d of %d", done.Load(), c.Keys)
 	})
 	right := newReferences(c.Keys)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	var meter source.Meter // nobody asks this one
+	var meter source.Meter // no client uses this one
 	for key := range c.Keys {
 		group.Go(func() error {
 			if err := context.Cause(ctx); err != nil {
@@ -128,8 +128,8 @@ func prepare(ctx context.Context, c Config) (*references, time.Duration, error) 
 	return right, call, nil
 }
 
-// run runs one level, from a cold start to the last trace of it. Before that
-// goes, then is called with what was measured.
+// run runs one level from a cold start and removes it at the end. Before the removal it
+// calls then with the measurements.
 func (c Config) run(ctx context.Context, at place, l level, right *references, then func(report.Level) error) (err error) {
 	var meter source.Meter
 	stage, err := c.stage(ctx, fmt.Sprintf("%d %s", at.number, l.name), l, &meter)
@@ -149,9 +149,9 @@ func (c Config) run(ctx context.Context, at place, l level, right *references, t
 	start := time.Now()
 	c.Progress.Start(fmt.Sprintf("level %d of %d, %s", at.number, at.of, l.name), func() string {
 		if past := time.Since(start); past < c.Duration {
-			return fmt.Sprintf("%.1fs of %v, %d answers", past.Seconds(), c.Duration, loop.Answered())
+			return fmt.Sprintf("%.1fs of %v, %d responses", past.Seconds(), c.Duration, loop.Answered())
 		}
-		return fmt.Sprintf("waiting for the last answers, %d so far", loop.Answered())
+		return fmt.Sprintf("waiting for the last responses, %d so far", loop.Answered())
 	})
 	r, err := loop.Run(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A front is a gateway before a service, on a loopback port of its own. Its
+// A front is a gateway in front of a service, on its own loopback port. Its
 // goroutines start in startFront; close stops them and waits.
 type front struct {
 	config  gateway.Config
@@ -26,8 +26,8 @@ type front struct {
 	serving sync.WaitGroup
 }
 
-// gatewayLevels are the demo's, with a gateway before a service that knows
-// nothing of it, in place of a Guard within.
+// gatewayLevels returns the demo's levels with a gateway in front of an unchanged service,
+// instead of a Guard in it.
 func gatewayLevels() []level {
 	var admission gateway.Upstream
 	admission.Adaptive, admission.Queue, admission.QueueWait = true, Queue, MaxWait
@@ -37,32 +37,30 @@ func gatewayLevels() []level {
 		Cache:        weirhttp.Policy{TTL: TTL, StaleWhileRevalidate: StaleWindow},
 		RefreshAhead: RefreshAhead,
 	}
-	all := levels() // what each adds is the same
+	all := levels() // each adds the same protection
 	return []level{
 		{name: all[0].name, adds: "every request goes to the service, which calls the source", kind: kindRoute},
 		{name: all[1].name, adds: all[1].adds, front: &fronted{route: coalescing}},
 		{name: all[2].name, adds: all[2].adds, front: &fronted{route: cache}},
 		{name: all[3].name, adds: all[3].adds, front: &fronted{route: ahead}},
-		{name: all[4].name, adds: fmt.Sprintf("as many calls at once as the service takes, found by their latency, with %d CPUs; the rest waits its turn", runtime.GOMAXPROCS(0)),
+		{name: all[4].name, adds: fmt.Sprintf("as many concurrent calls as the service can take, adapted to their latency, with %d CPUs; the rest wait", runtime.GOMAXPROCS(0)),
 			front: &fronted{upstream: admission, route: ahead}},
 	}
 }
 
-// fronted is what a gateway of a level does.
+// fronted is the configuration of a level's gateway.
 type fronted struct {
 	upstream gateway.Upstream
 	route    gateway.Route
 }
 
-// What the parts of a level's gateway are called. On a Board they have the
-// level's name.
+// The names of the parts of a level's gateway. On a Board they have the level's name.
 const (
 	upstreamName = "service"
 	routeName    = "all"
 )
 
-// startFront starts a gateway before the service at base, that knows its hot
-// keys.
+// startFront starts a gateway in front of the service at base that tracks its hot keys.
 func startFront(f fronted, base string, hotKeys int) (*front, error) {
 	u, r := f.upstream, f.route
 	u.Name, u.Servers = upstreamName, []string{base}
@@ -79,18 +77,17 @@ func startFront(f fronted, base string, hotKeys int) (*front, error) {
 	t := &front{config: c, gateway: g, base: "http://" + l.Addr().String()}
 	t.server = http.Server{Handler: g, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	t.serving.Go(func() {
-		_ = t.server.Serve(l) // ErrServerClosed, or the clients fail and say so
+		_ = t.server.Serve(l) // ErrServerClosed; otherwise the clients fail and report it
 	})
 	return t, nil
 }
 
-// close ends all connections, and waits for what the gateway does in the
-// background until ctx ends.
+// close ends all connections, and waits until ctx ends for the gateway's background work.
 func (t *front) close(ctx context.Context) error {
 	err := t.server.Close()
 	t.serving.Wait()
 	return errors.Join(err, t.gateway.Close(ctx))
 }
 
-// answerURL is where the answer of key is, behind base.
+// answerURL returns the URL of the response for key, below base.
 func answerURL(base string, key int) string { return base + "/answers/" + strconv.Itoa(key) }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/inspect"
 )
 
-// frontView shows a level's gateway, with its one route, under the level's name:
-// those of other levels have the same names for what they have.
+// frontView shows a level's gateway, with its one route, under the level's name, because
+// the parts of all levels' gateways have the same names.
 type frontView struct {
 	console.BaseSource
 
@@ -28,7 +28,7 @@ func newFrontView(unit string, f *front) frontView {
 	return frontView{unit: unit, gateway: f.gateway, source: s}
 }
 
-// rename gives a unit the level's name, and that of its limit, if it has one.
+// rename gives a unit and its limit, if any, the level's name.
 func (v frontView) rename(u *console.Unit) {
 	u.Name = v.unit
 	if u.Limit != "" {
@@ -66,12 +66,12 @@ func (v frontView) HotKeys(_ string, most int) (inspect.HotKeys, bool) {
 	return v.source.HotKeys(routeName, most)
 }
 
-// Abilities is of console.Source.
+// Abilities implements console.Source.
 func (v frontView) Abilities() console.Abilities { return console.Abilities{Purge: v.purge} }
 
 func (v frontView) purge(ctx context.Context, _ string, _ []string, all bool) (bool, error) {
 	if !all {
-		return true, errors.New("the answers of the demo have no tags")
+		return true, errors.New("the responses of the demo have no tags")
 	}
 	return true, v.gateway.Cache().InvalidateAll(ctx)
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// The gentle load: a few clients that together send humRate requests per second
-// in the mean, by humSwing more and less in turn, so that there is something to
-// see.
+// The light load: a few clients that together send humRate requests per second on average,
+// alternating by humSwing above and below, so that there is something to see.
 const (
 	humClients = 8
 	humRate    = 60
@@ -20,7 +19,7 @@ const (
 	humPeriod  = 40 * time.Second
 )
 
-// humWhile keeps some of the clients asking while f runs, or until ctx ends.
+// humWhile keeps some of the clients sending requests while f runs, or until ctx ends.
 func (c *clients) humWhile(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var humming sync.WaitGroup
@@ -35,25 +34,26 @@ func (c *clients) humWhile(ctx context.Context, f func() error) error {
 	return errors.Join(err, c.mistakes())
 }
 
-// hum asks, waits and asks again as one of a few clients. A client without an
-// answer asks again; a Board counts it.
+// hum sends requests with waits in between, as one of a few clients. It continues after a
+// failed request; a Board counts those.
 func (c *clients) hum(ctx context.Context, number, few int, start time.Time) {
 	for ctx.Err() == nil {
 		_ = c.ask(ctx, number)
 		pause := time.Duration(float64(few) / humAt(time.Since(start)) * float64(time.Second))
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)): // else all would ask at the same time
+		case <-time.After(pause/2 + rand.N(pause)): // otherwise all would send at the same time
 		}
 	}
 }
 
-// humAt is how many requests per second the gentle load has after a while.
+// humAt returns the rate of the light load, in requests per second, at a time after its
+// start.
 func humAt(past time.Duration) float64 {
 	return humRate * (1 + humSwing*math.Sin(2*math.Pi*past.Seconds()/humPeriod.Seconds()))
 }
 
-// mistakes tells of answers that were not their key's.
+// mistakes reports responses that did not belong to their key.
 func (c *clients) mistakes() error {
 	if n := c.wrong.Load(); n > 0 {
 		return fmt.Errorf("%d answers were not their key's", n)

@@ -13,22 +13,21 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// What the levels are set to.
+// Settings of the levels.
 const (
-	// TTL is short, so that a run of a few seconds sees values expire, and
-	// long enough for the source to renew all of them within it.
+	// TTL is short, so that a run of a few seconds sees values expire, and long enough for
+	// the source to renew all of them.
 	TTL = 2 * time.Second
 
-	// RefreshAhead is the share of the TTL, counted from its end, in which a hit
-	// refreshes.
+	// RefreshAhead is the last share of the TTL, in which a hit starts a refresh.
 	RefreshAhead = 0.2
 
 	// StaleWindow is how long after the TTL a value is served while its
 	// refresh runs.
 	StaleWindow = 2 * time.Second
 
-	// Queue is how many loads may wait for admission, and MaxWait for how long:
-	// every client of the demo is to get its answer.
+	// Queue is how many loads may wait for admission, and MaxWait how long: every client of
+	// the demo should get its response.
 	Queue   = 256
 	MaxWait = 10 * time.Second
 )
@@ -36,17 +35,17 @@ const (
 // A level is one step of protection, with all the steps before it.
 type level struct {
 	name string
-	adds string // what it has over the one before
+	adds string // what it adds to the previous level
 
 	// guarded is nil where the service calls the source for every request.
 	guarded func() (weir.Options, error)
 	// front is the gateway before the service, nil without one.
 	front *fronted
-	// kind is that of its unit where there is neither.
+	// kind is the kind of its unit if there is neither.
 	kind string
 }
 
-// levels returns the demo's, in the order in which they build on each other.
+// levels returns the demo's levels, each of which builds on the previous one.
 func levels() []level {
 	coalescing := weir.Options{} // without a TTL nothing is kept
 
@@ -60,10 +59,10 @@ func levels() []level {
 	return []level{
 		{name: "unprotected", adds: "every request calls the source", kind: kindGuard},
 		{name: "coalescing", adds: "requests for the same key at the same time share one call", guarded: fixed(coalescing)},
-		{name: "+ cache", adds: fmt.Sprintf("an answer is kept for %v", TTL), guarded: fixed(cache)},
-		{name: "+ refresh-ahead", adds: fmt.Sprintf("in the last %d %% of that it is refreshed in the background, so that nobody waits",
+		{name: "+ cache", adds: fmt.Sprintf("a response is kept for %v", TTL), guarded: fixed(cache)},
+		{name: "+ refresh-ahead", adds: fmt.Sprintf("in the last %d %% of that time it is refreshed in the background, so that no client waits",
 			int(RefreshAhead*100)), guarded: fixed(ahead)},
-		{name: "+ admission", adds: fmt.Sprintf("as many calls at once as the source takes, found by their latency, from %d on, one for each CPU; the rest waits its turn",
+		{name: "+ admission", adds: fmt.Sprintf("as many concurrent calls as the source can take, adapted to their latency, starting at %d, one for each CPU; the rest wait",
 			runtime.GOMAXPROCS(0)), guarded: func() (weir.Options, error) {
 			o := ahead
 			l, err := limit.NewAdaptive(limit.AdaptiveOptions{
@@ -81,11 +80,11 @@ func fixed(o weir.Options) func() (weir.Options, error) {
 	return func() (weir.Options, error) { return o, nil }
 }
 
-// An answerer gives the answer of a key, by a call at the source or without.
+// An answerer returns the response for a key, with or without a call at the source.
 type answerer func(ctx context.Context, key int) ([]byte, error)
 
-// start makes the level's own Guard around src, called unit, that knows its hot
-// keys. What it returns to close the Guard waits for the loads that still run.
+// start makes the level's own Guard around src, named unit, that tracks its hot keys. The
+// function that it returns closes the Guard and waits for running loads.
 func (l level) start(src source.Source, m *source.Meter, unit string, hotKeys int) (answerer, func(context.Context) error, console.Source, error) {
 	load := func(ctx context.Context, key int) ([]byte, error) { return src.Load(ctx, key, m) }
 	if l.guarded == nil {

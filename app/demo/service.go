@@ -16,16 +16,16 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// headerTimeout bounds how long the service waits for the head of a request.
+// headerTimeout limits how long the service waits for a request header.
 const headerTimeout = 10 * time.Second
 
-// A service answers GET /answers/{key} on a loopback port of its own. Its
+// A service answers GET /answers/{key} on its own loopback port. Its
 // goroutines start in serve and with each connection; close stops them and
 // waits.
 type service struct {
 	server  http.Server
 	base    string         // http://127.0.0.1:port
-	running sync.WaitGroup // Serve, and the requests that are being answered
+	running sync.WaitGroup // Serve, and the requests in flight
 }
 
 func serve(answer answerer, keys int, contentType string) (*service, error) {
@@ -39,21 +39,21 @@ func serve(answer answerer, keys int, contentType string) (*service, error) {
 	s.server = http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,
-		// What goes wrong reaches a client, and is counted there.
+		// Errors reach a client and are counted there.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.running.Go(func() {
-		_ = s.server.Serve(l) // ErrServerClosed, or the clients fail and say so
+		_ = s.server.Serve(l) // ErrServerClosed; otherwise the clients fail and report it
 	})
 	return s, nil
 }
 
-// close ends all connections, and with them the contexts of their requests,
-// and waits until the last handler has returned, or ctx ends.
+// close ends all connections, and with them the contexts of their requests, and waits until
+// the last handler has returned or ctx ends.
 func (s *service) close(ctx context.Context) error {
 	err := s.server.Close()
 	done := make(chan struct{})
-	go func() { // ends with the last handler, which is what is waited for
+	go func() { // ends with the last handler, which the select below waits for
 		s.running.Wait()
 		close(done)
 	}()
@@ -77,8 +77,8 @@ type answers struct {
 }
 
 func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Serve is counted until close has ended it, so this is never the first
-	// Add while close waits.
+	// Serve is counted until close has ended it, so this is never the first Add during
+	// close's Wait.
 	a.running.Add(1)
 	defer a.running.Done()
 	key, err := strconv.Atoi(r.PathValue("key"))
@@ -96,7 +96,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone needs no answer
 }
 
-// refuse answers with what err means to a client.
+// refuse writes the response that err means for a client.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	if full, ok := errors.AsType[*limit.Error](err); ok {

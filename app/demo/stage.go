@@ -7,17 +7,17 @@ import (
 	"github.com/weir-go/weir/app/demo/source"
 )
 
-// A stage is what a level runs on: a service, and what protects it.
+// A stage is the setup of a level: a service and its protection.
 type stage struct {
 	unit  string // its name on the Board
-	base  string // where clients ask
+	base  string // where clients send requests
 	close func(context.Context) error
 }
 
-// stage starts that of a level, and puts it on the Board.
+// stage starts the stage of a level and puts it on the Board.
 func (c Config) stage(ctx context.Context, unit string, l level, m *source.Meter) (stage, error) {
 	guardKeys, routeKeys := HotKeys, HotKeys
-	if c.Board == nil { // nobody would ask for them
+	if c.Board == nil { // no client would request them
 		guardKeys, routeKeys = 0, -1
 	}
 	answer, closeGuard, view, err := l.start(c.Source, m, unit, guardKeys)

@@ -1,8 +1,8 @@
 package httpwire
 
-// isToken has the bytes of a token (RFC 9110, section 5.6.2), isValue those that
-// a field's value may have, blanks included (section 5.5), and hexDigit one more
-// than the digit that a byte is.
+// isToken marks the bytes of a token (RFC 9110, section 5.6.2), isValue those of a field
+// value, blanks included (section 5.5), and hexDigit holds the value of a hexadecimal digit
+// plus one.
 var (
 	isToken  = table(func(b byte) bool { return alphanumeric(b) || index("!#$%&'*+-.^_`|~", b) })
 	isValue  = table(func(b byte) bool { return b >= ' ' && b != 0x7f || b == '\t' })

@@ -1,6 +1,6 @@
 package httpwire
 
-// chunk reads a byte of what is between the chunks of a body.
+// chunk reads a byte between the chunks of a body.
 func (s *Scanner) chunk(b byte) (int, Event, error) {
 	switch s.state {
 	case atSize, inSize:
@@ -31,8 +31,8 @@ func (s *Scanner) chunk(b byte) (int, Event, error) {
 	}
 }
 
-// sizeByte reads the size of a chunk: at most 15 digits, which is more than
-// there are bytes anywhere, and leaves no number that could overflow.
+// sizeByte reads a byte of a chunk's size: at most 15 digits, so that the number cannot
+// overflow.
 func (s *Scanner) sizeByte(b byte) (int, Event, error) {
 	if s.state == atSize {
 		s.at, s.left, s.ext, s.quote, s.escape = 0, 0, 0, false, false
@@ -59,8 +59,8 @@ func (s *Scanner) sizeByte(b byte) (int, Event, error) {
 	return 1, More, nil
 }
 
-// extensionByte reads a chunk's extensions. They are of no use to anybody, so
-// only what could hide something in them is looked at.
+// extensionByte reads a byte of a chunk's extensions. Their content is ignored; only bytes
+// that could hide something are rejected.
 func (s *Scanner) extensionByte(b byte) (int, Event, error) {
 	s.ext++
 	s.exts++

@@ -1,7 +1,7 @@
 package httpwire
 
-// A Fault is what is wrong with a message. It has nothing of the message in it,
-// so it can be logged.
+// A Fault describes what is wrong with a message. It contains nothing of the message, so it
+// can be logged.
 type Fault struct{ Reason string }
 
 func (f *Fault) Error() string { return "malformed HTTP/1 message: " + f.Reason }

@@ -2,7 +2,7 @@ package httpwire
 
 import "math"
 
-// A field is one that the framing depends on.
+// A field is a header field that the framing depends on.
 type field uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	transferEncoding
 )
 
-// A digit is where in the value of a Content-Length the Scanner is.
+// A digit is the Scanner's position in the value of a Content-Length.
 type digit uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	afterDigits
 )
 
-// headByte reads a byte of a head where bytes come one by one.
+// headByte reads a byte in a part of a head that is read byte by byte.
 func (s *Scanner) headByte(b byte) (int, Event, error) {
 	switch s.state {
 	case atStart:
@@ -103,7 +103,7 @@ func (s *Scanner) methodByte(b byte) (int, Event, error) {
 	return 1, More, nil
 }
 
-// keep adds b to line, as far as there is room.
+// keep appends b to line if there is room.
 func (s *Scanner) keep(b byte) {
 	if s.at < len(s.line) {
 		s.line[s.at] = b
@@ -111,7 +111,7 @@ func (s *Scanner) keep(b byte) {
 	}
 }
 
-// target reads the target of a request, and the blank after it.
+// target reads the target of a request and the space after it.
 func (s *Scanner) target(p []byte) (int, Event, error) {
 	for i, b := range p {
 		if b > ' ' && b != 0x7f {
@@ -163,8 +163,8 @@ func (s *Scanner) setVersion() {
 	s.head.Major, s.head.Minor = int(s.line[5]-'0'), int(s.line[7]-'0')
 }
 
-// statusByte reads the status, and what comes next to it. The reason may be left
-// out, and the blank before it.
+// statusByte reads the status and the byte after it. The reason may be missing, and the
+// space before it.
 func (s *Scanner) statusByte(b byte) (int, Event, error) {
 	if s.at < 3 {
 		if b < '0' || b > '9' || s.at == 0 && b == '0' {
@@ -187,7 +187,7 @@ func (s *Scanner) statusByte(b byte) (int, Event, error) {
 	return 1, More, nil
 }
 
-// lineOver is the end of the first line.
+// lineOver handles the end of the first line.
 func (s *Scanner) lineOver() (int, Event, error) {
 	s.begun = true
 	if s.preface && s.head.Major == 2 && s.head.Minor == 0 {
@@ -198,8 +198,8 @@ func (s *Scanner) lineOver() (int, Event, error) {
 	return 1, More, nil
 }
 
-// fieldStart reads the first byte of a line: of a field, or the one that ends
-// the head.
+// fieldStart reads the first byte of a line: a field line, or the empty line that ends the
+// head.
 func (s *Scanner) fieldStart(b byte) (int, Event, error) {
 	switch {
 	case b == '\r':
@@ -219,9 +219,9 @@ func (s *Scanner) fieldStart(b byte) (int, Event, error) {
 	return 0, More, nil // fieldName reads it, next
 }
 
-// strict reports whether a line has to end with CRLF. In the head of a response
-// a LF alone will do (RFC 9112, section 2.2): programs that write their own
-// heads do so, and we send on a head of our own making.
+// strict reports whether a line must end with CRLF. In the head of a response, a bare LF is
+// accepted (RFC 9112, section 2.2): some programs write such heads, and we forward a head
+// that we write ourselves.
 func (s *Scanner) strict() bool { return s.kind == Requests || s.trailer }
 
 // fieldName reads a name up to its colon.
@@ -254,7 +254,7 @@ func lower(b byte) byte {
 	return b
 }
 
-// named looks at the name of a field.
+// named handles a complete field name.
 func (s *Scanner) named() {
 	s.state, s.field = inValue, anyField
 	if s.trailer {
@@ -271,7 +271,7 @@ func (s *Scanner) named() {
 	}
 }
 
-// isName reports whether name is the name of the field, in any case.
+// isName reports whether name equals the field name, ignoring case.
 func (s *Scanner) isName(name string) bool {
 	if s.size != len(name) {
 		return false
@@ -326,7 +326,7 @@ func (s *Scanner) framing(b byte) error {
 		case blank:
 			s.spaced = s.codingSize > 0
 		case s.spaced || s.codingSize == len(s.coding):
-			s.codingSize = len(s.coding) // which is no coding that we know
+			s.codingSize = len(s.coding) // not a coding that we know
 		default:
 			s.coding[s.codingSize] = lower(b)
 			s.codingSize++
@@ -348,15 +348,15 @@ func (s *Scanner) framing(b byte) error {
 	return nil
 }
 
-// fieldOver is the end of a field line.
+// fieldOver handles the end of a field line.
 func (s *Scanner) fieldOver() (int, Event, error) {
 	switch s.field {
 	case contentLength:
 		if s.digit == noDigit { // empty
 			return 0, More, faultLength
 		}
-		// The same number again says nothing else (RFC 9110, section 8.6), but a
-		// server that says it twice has two minds about its answer.
+		// A repeated equal number is not ambiguous (RFC 9110, section 8.6), but a server
+		// that sends it twice is probably confused about its response.
 		if s.lengths > 1 && (s.kind == Responses || s.before != s.length) {
 			return 0, More, faultLengths
 		}
@@ -367,7 +367,7 @@ func (s *Scanner) fieldOver() (int, Event, error) {
 	return 1, More, nil
 }
 
-// headOver is the end of a head, or of the trailers.
+// headOver handles the end of a head or of the trailers.
 func (s *Scanner) headOver() (int, Event, error) {
 	if s.trailer {
 		return 1, s.end(), nil
@@ -381,8 +381,8 @@ func (s *Scanner) headOver() (int, Event, error) {
 	case s.codings > 0 && !s.chunked && s.kind == Responses:
 		return 0, More, faultCoding
 	case s.kind == Responses && (h.Status < 200 || h.Status == 204) && (s.codings > 0 || s.length > 0):
-		// RFC 9112, section 6.1, and RFC 9110, section 8.6. What follows would be a body to
-		// one reader and the next response to another, whenever it comes.
+		// RFC 9112, section 6.1, and RFC 9110, section 8.6. One reader would take the
+		// following bytes for a body, another for the next response.
 		return 0, More, faultNoBody
 	}
 	switch {

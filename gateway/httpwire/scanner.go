@@ -1,35 +1,35 @@
 package httpwire
 
-// A Kind is what a Scanner reads.
+// A Kind is the kind of messages that a Scanner reads.
 type Kind uint8
 
-// What there is to read.
+// The kinds of messages.
 const (
 	Requests Kind = iota
 	Responses
 )
 
-// An Event is why Next came back.
+// An Event is the reason why Next returned.
 type Event uint8
 
 // The events of a Scanner.
 const (
-	// More: all of the bytes were read, and the message goes on.
+	// More: all bytes were read, and the message continues.
 	More Event = iota
-	// Blank: these bytes are no part of a message. They are an empty line before
-	// a request, which RFC 9112 section 2.2 says to ignore.
+	// Blank: these bytes are not part of a message. They are an empty line before a
+	// request, which is ignored (RFC 9112, section 2.2).
 	Blank
-	// HeadEnd: these bytes end with the head.
+	// HeadEnd: the head ends with these bytes.
 	HeadEnd
-	// End: these bytes end with the message. There may be none of them, after a
-	// head without a body.
+	// End: the message ends with these bytes. After a head without a body there are no
+	// bytes.
 	End
-	// Switched: HTTP/1 ends here. It comes at the preface of HTTP/2, after an
-	// response 101, and at all times after it.
+	// Switched: HTTP/1 ends here. Next returns it at the preface of HTTP/2 and after a 101
+	// response, and from then on.
 	Switched
 )
 
-// The bounds of a Scanner. What has none here is bounded by net/http.
+// The bounds of a Scanner. net/http bounds everything else.
 const (
 	// MaxBlank is how many empty lines may come before a request.
 	MaxBlank = 4
@@ -39,11 +39,11 @@ const (
 	MaxExtensions = 16 << 10
 )
 
-// A Head is what the head of a message says about its framing.
+// A Head is the framing that the head of a message declares.
 type Head struct {
 	Major, Minor int
 	Status       int   // of a response
-	Length       int64 // of the body; -1 when that is not told beforehand
+	Length       int64 // of the body; -1 if it is not declared
 	Chunked      bool
 	// UntilClose: the body ends with the connection.
 	UntilClose bool
@@ -57,21 +57,21 @@ type Scanner struct {
 	head  Head
 	fault error
 
-	begun   bool // a message has begun before
+	begun   bool // a message has already begun
 	nobody  bool // the response answers a HEAD
-	trailer bool // the fields are those behind the chunks
+	trailer bool // the fields are trailers
 	preface bool // so far this may be the preface of HTTP/2
 	blanks  int  // empty lines before this request
 
-	line  [8]byte  // the method, and then the version
+	line  [8]byte  // the method, later the version
 	at    int      // in line, in a target, in a status, or in a chunk's size
-	name  [17]byte // of a field, or the beginning of one that is longer
-	size  int      // of name, 18 for what is longer
+	name  [17]byte // of a field, or the beginning of a longer one
+	size  int      // of name, 18 for a longer one
 	field field
 	digit digit // where in the value of a Content-Length
 
 	lengths, codings int    // lines
-	length, before   uint64 // the Content-Length of this line, and of the one before
+	length, before   uint64 // the Content-Length of this line, and of the previous one
 	coding           [8]byte
 	codingSize       int
 	spaced           bool // a blank came after the coding
@@ -88,25 +88,24 @@ func NewScanner(k Kind) *Scanner { return &Scanner{kind: k} }
 // Init makes s a Scanner at the beginning of a connection.
 func (s *Scanner) Init(k Kind) { *s = Scanner{kind: k} }
 
-// Answers says to which method the next response is. It is called between
-// responses only.
+// Answers sets the request method of the next response. Call it only between responses.
 func (s *Scanner) Answers(method string) { s.nobody = method == "HEAD" }
 
-// Head is that of the message that is being read, or was read last.
+// Head returns the head of the current message, or of the last one.
 func (s *Scanner) Head() Head { return s.head }
 
-// Between reports whether no byte of a message has come since the last ended.
+// Between reports whether the Scanner is between messages.
 func (s *Scanner) Between() bool { return s.state == atStart || s.state == atStartLF }
 
 // InHead reports whether the Scanner is in a head, or between messages.
 func (s *Scanner) InHead() bool { return s.state <= atHeadLF && !s.trailer }
 
-// Refused reports whether a head has passed that net/http refuses, so that it is
-// not known where its message ends.
+// Refused reports whether the Scanner has read a head that net/http rejects, so that the
+// end of its message is unknown.
 func (s *Scanner) Refused() bool { return s.state == refused }
 
-// Left returns how much of a body with a length, or of a chunk, is to come. It
-// is 0 elsewhere.
+// Left returns how many bytes remain of a body with a length, or of a chunk, and 0
+// elsewhere.
 func (s *Scanner) Left() int64 {
 	if s.state == inBody || s.state == inChunk {
 		return s.left
@@ -114,8 +113,8 @@ func (s *Scanner) Left() int64 {
 	return 0
 }
 
-// Length returns how much is to come of a body whose length is known, and 0 in
-// any other place: the message ends with these bytes.
+// Length returns how many bytes remain of a body with a known length, and 0 elsewhere: the
+// message ends with these bytes.
 func (s *Scanner) Length() int64 {
 	if s.state == inBody {
 		return s.left
@@ -123,7 +122,7 @@ func (s *Scanner) Length() int64 {
 	return 0
 }
 
-// A state is where in a message the Scanner is. Those of heads come first.
+// A state is the Scanner's position in a message. The states of heads come first.
 type state uint8
 
 const (
@@ -150,12 +149,12 @@ const (
 	inChunk
 	atChunkCR
 	atChunkLF
-	refused  // net/http refuses this message: nothing may follow
+	refused  // net/http rejects this message: nothing may follow
 	switched // no HTTP/1
 )
 
-// Next reads p up to the next event, and returns how many bytes that took. An
-// error is a *Fault at the byte p[n], and stays.
+// Next reads p up to the next event, and returns the number of bytes read. An error is a
+// *Fault at the byte p[n]; later calls return it again.
 func (s *Scanner) Next(p []byte) (n int, e Event, err error) {
 	if s.fault != nil {
 		return 0, More, s.fault
@@ -180,7 +179,7 @@ func (s *Scanner) Next(p []byte) (n int, e Event, err error) {
 	return n, More, nil
 }
 
-// step reads the first byte of p at least, or as many as belong together.
+// step reads at least the first byte of p.
 func (s *Scanner) step(p []byte) (int, Event, error) {
 	switch s.state {
 	case inValue:
@@ -204,7 +203,7 @@ func (s *Scanner) step(p []byte) (int, Event, error) {
 	return s.headByte(p[0])
 }
 
-// begin goes on after a head, and returns End if there is no more.
+// begin continues after a head, and returns End if the message has no body.
 func (s *Scanner) begin() Event {
 	switch h := s.head; {
 	case h.Status == 101:
@@ -231,7 +230,7 @@ func (s *Scanner) end() Event {
 	return End
 }
 
-// data passes over what is a body.
+// data skips the bytes of a body.
 func (s *Scanner) data(p []byte) (int, Event, error) {
 	n := int64(len(p))
 	if n < s.left {

@@ -133,7 +133,7 @@ func TestH18_FaultsOfRequests(t *testing.T) {
 		{"tab in target", "GET /a\tb HTTP/1.1\r\n", "GET /a", faultTarget},
 		{"no version", "GET /a\r\n\r\n", "GET /a", faultTarget},
 		{"version", "GET /a HTTP/1.1x\r\n", "GET /a HTTP/1.1", faultVersion},
-		{"version in small letters", "GET /a http/1.1\r\n", "GET /a ", faultVersion},
+		{"version in lower case", "GET /a http/1.1\r\n", "GET /a ", faultVersion},
 		{"preface later", get + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", get + "PRI * HTTP/2.0\r\n\r\nSM", faultMethod},
 		{"many empty lines", strings.Repeat("\r\n", MaxBlank+1) + get, "", faultBlankLines},
 		{"chunk size", chunked + "x\r\n", chunked, faultChunkSize},

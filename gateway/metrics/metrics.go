@@ -7,8 +7,8 @@
 //	w.Gateway(g.Stats())
 //	w.Limiters("prices", prices.Limiter())
 //
-// Labels are constants and names from the program's configuration: never a key, nor
-// anything else that clients send.
+// Labels are constants and names from the program's configuration, never a key or anything
+// else that clients send.
 package metrics
 
 import "slices"
@@ -18,11 +18,11 @@ type Kind int
 
 const (
 	Counter Kind = iota // counts since the start
-	Amount              // a value now; the values of several instances add up
-	Gauge               // a value now; they do not
+	Amount              // a current value; the values of several instances add up
+	Gauge               // a current value; those of several instances do not add up
 )
 
-// A Metric describes one metric. Its fields are not altered.
+// A Metric describes one metric. Its fields never change.
 type Metric struct {
 	Name   string   // dotted, such as limit.permits
 	Unit   string   // in UCUM, as OpenTelemetry writes it: "s", "By", "1", "{call}"
@@ -30,8 +30,8 @@ type Metric struct {
 	Kind   Kind     // how its values behave
 	Labels []string // their names, in the order of their values
 
-	// Prometheus replaces the name that follows from Name, Unit and Kind there.
-	// Empty means that one.
+	// Prometheus overrides the Prometheus name derived from Name, Unit and Kind. Empty
+	// means the derived name.
 	Prometheus string
 }
 

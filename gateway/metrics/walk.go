@@ -11,11 +11,11 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Emit gets one value of m, and the values of m.Labels in their order.
+// Emit receives one value of m and the values of m.Labels, in order.
 type Emit func(m *Metric, v float64, labels ...string)
 
 // A Walk reads values for one scrape or collection. Call Gateway before Limiters:
-// upstreams keep their names, and limiters that are called the same get others.
+// upstreams keep their names, and limiters with the same name get different ones.
 // Make one with NewWalk; it is not safe for concurrent use.
 type Walk struct {
 	emit   Emit
@@ -28,8 +28,8 @@ func NewWalk(emit Emit) *Walk {
 	return &Walk{emit, Names{}, map[limit.Limiter]bool{}}
 }
 
-// Gateway emits the values of a gateway, its upstreams and its cache. Routes have
-// metrics of the adapters' own.
+// Gateway emits the values of a gateway, its upstreams and its cache. The adapters define
+// their own metrics for routes.
 func (w *Walk) Gateway(st gateway.Stats) {
 	put(w, gatewayUnrouted, st.Unrouted)
 	put(w, gatewayRejected, st.Rejected)
@@ -80,7 +80,7 @@ func (w *Walk) Cache(st weirhttp.CacheStats) {
 	}
 }
 
-// Fleet emits the values of a Guard's fleet, if it is in one and has asked it.
+// Fleet emits the values of a Guard's fleet, if it is in one and has used it.
 func (w *Walk) Fleet(guard string, f weir.FleetStats) {
 	if f == (weir.FleetStats{}) {
 		return
@@ -130,7 +130,7 @@ func (w *Walk) Limiters(guard string, l limit.Limiter) {
 	}
 }
 
-// limiter returns what emits the values of l under a name, or nil.
+// limiter returns a function that emits the values of l under a name, or nil.
 func (w *Walk) limiter(l limit.Limiter) func(name string) {
 	switch l := l.(type) {
 	case interface{ Stats() limit.AdaptiveStats }:
@@ -169,7 +169,7 @@ func (w *Walk) admission(name string, queued int, admitted, waited uint64, refus
 	}
 }
 
-// reasons are what the label reason says. A test fails if one is missing.
+// reasons are the values of the label reason. A test fails if one is missing.
 var reasons = [len(limit.Refusals{})]string{
 	limit.RateExceeded: "rate_exceeded",
 	limit.QueueFull:    "queue_full",
@@ -180,7 +180,7 @@ var reasons = [len(limit.Refusals{})]string{
 	limit.TooMany:      "too_many",
 }
 
-// Reason returns what the label reason says for r.
+// Reason returns the value of the label reason for r.
 func Reason(r limit.Reason) string {
 	if int(r) < len(reasons) && reasons[r] != "" {
 		return reasons[r]
@@ -188,11 +188,11 @@ func Reason(r limit.Reason) string {
 	return strings.ReplaceAll(r.String(), " ", "_")
 }
 
-// Names are the values that one scrape or collection has used for a label: a
-// registry refuses everything if two series are the same.
+// Names holds the values that one scrape or collection has used for a label: a registry
+// rejects the whole scrape if two series are equal.
 type Names map[string]bool
 
-// Take returns name. If it is taken, Take returns another, or another with a number.
+// Take returns name, or a different name if it is taken.
 func (n Names) Take(name, another string) string {
 	for i := 2; n[name]; i++ {
 		name = another
@@ -204,7 +204,7 @@ func (n Names) Take(name, another string) string {
 	return name
 }
 
-// put emits any number that Stats consist of.
+// put emits a number of any type that occurs in Stats.
 func put[N ~int | ~int64 | ~uint64 | ~float64](w *Walk, m *Metric, v N, labels ...string) {
 	w.emit(m, float64(v), labels...)
 }

@@ -1,5 +1,5 @@
-// Weir keeps expensive calls alive under high load; its commands show it,
-// and protect services that are not written in Go.
+// Weir keeps expensive calls alive under high load; its commands demonstrate it and protect
+// services that are not written in Go.
 package main
 
 import (

@@ -14,18 +14,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrURL is the error of Parse for text that is no connection URL.
+// Parse returns ErrURL for text that is not a connection URL.
 var ErrURL = errors.New("want postgres://host:port/database, with user:password@ before the host where it asks")
 
-// A Server is where the table is made, and who makes it. It holds a password,
-// and has no form that shows it.
+// A Server is the database server and the user for the table. It holds a password, and no
+// format shows it.
 type Server struct {
 	pool *pgxpool.Config
 }
 
-// Parse reads a connection URL as PostgreSQL knows it, and the environment
-// (PGPASSWORD and its kin) for what the URL leaves out. The error never
-// contains the URL or a part of it: a mistyped password can stand anywhere.
+// Parse parses a PostgreSQL connection URL, and takes what it leaves out from the
+// environment (PGPASSWORD and the like). The error never contains any part of the URL,
+// because a mistyped password may be anywhere in it.
 func Parse(connURL string) (Server, error) {
 	u, err := url.Parse(connURL)
 	if err != nil {
@@ -43,15 +43,15 @@ func Parse(connURL string) (Server, error) {
 	return Server{pool: cfg}, nil
 }
 
-// Address is the server's host and port.
+// Address returns the server's host and port.
 func (s Server) Address() string {
 	return net.JoinHostPort(s.pool.ConnConfig.Host, strconv.Itoa(int(s.pool.ConnConfig.Port)))
 }
 
-// String is the address, so that no verb of fmt shows more.
+// String returns the address, so that no verb of fmt shows more.
 func (s Server) String() string { return s.Address() }
 
-// GoString is as String.
+// GoString returns the same as String.
 func (s Server) GoString() string { return "pgtable.Server(" + s.Address() + ")" }
 
 func (s Server) connect(ctx context.Context) (*pgx.Conn, error) {
@@ -62,12 +62,12 @@ func (s Server) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// An Error is what a server did not do, and why, in one line.
+// An Error reports what a server did not do, and why, in one line.
 type Error struct {
 	Address string // host and port
 	Doing   string // what was wanted: "create a schema"
 	Reason  string
-	Refused bool // the server itself said no
+	Refused bool // the server refused
 	err     error
 }
 
@@ -80,9 +80,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// describe turns an error of pgx into one line: its own texts run over
-// several, and repeat themselves for every way a connection was tried. If ctx
-// has ended, that is the reason.
+// describe turns an error of pgx into one line: pgx's texts have several lines and repeat
+// themselves for each address it tried. If ctx has ended, that is the reason.
 func (s Server) describe(ctx context.Context, doing string, err error) error {
 	e := &Error{Address: s.Address(), Doing: doing, err: err}
 	if cause := context.Cause(ctx); cause != nil {
@@ -111,8 +110,7 @@ func (s Server) describe(ctx context.Context, doing string, err error) error {
 	return e
 }
 
-// SQLSTATE codes that have a piece of advice, from the PostgreSQL manual,
-// appendix A.
+// SQLSTATE codes with our advice, from the PostgreSQL manual, appendix A.
 const (
 	codeNoPrivilege  = "42501"
 	codeTooManyConns = "53300"
@@ -121,7 +119,7 @@ const (
 func (s Server) advice(code string) string {
 	switch code {
 	case codeNoPrivilege:
-		return fmt.Sprintf("; the demo makes a schema of its own: GRANT CREATE ON DATABASE %s TO %s",
+		return fmt.Sprintf("; the demo creates its own schema: GRANT CREATE ON DATABASE %s TO %s",
 			pgx.Identifier{s.pool.ConnConfig.Database}.Sanitize(), pgx.Identifier{s.pool.ConnConfig.User}.Sanitize())
 	case codeTooManyConns:
 		return fmt.Sprintf("; the demo uses up to %d connections", MaxConns+1)

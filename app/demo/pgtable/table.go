@@ -1,6 +1,5 @@
-// Package pgtable is the demo's database work: a table of orders that it
-// generates in a schema of its own, and an aggregate query for each of its
-// shops. Drop takes all of it away again.
+// Package pgtable is the demo's database work: a table of orders that it generates in its
+// own schema, and an aggregate query for each of its shops. Drop removes all of it.
 package pgtable
 
 import (
@@ -19,11 +18,11 @@ import (
 )
 
 const (
-	// SchemaPrefix begins the name of every schema that the demo creates.
+	// SchemaPrefix is the prefix of the names of the demo's schemas.
 	SchemaPrefix = "weir_demo_"
 
-	// MaxConns bounds the connections for queries. A server allows 100 unless
-	// it is set up otherwise, and has other users.
+	// MaxConns limits the connections for queries. By default a server allows 100, and it
+	// has other users.
 	MaxConns = 32
 
 	// batch is how many rows one statement inserts: an interrupt and the
@@ -34,13 +33,13 @@ const (
 	dropTimeout    = 15 * time.Second
 )
 
-// Options say how the table is made.
+// Options configures the table.
 type Options struct {
 	Rows int // of the table, at least Keys
 	Keys int // shops, which are the keys of Load; positive
 
-	// Created is called with the name of the schema before it is made, and
-	// Progress with the number of rows written so far. Nil means nobody looks.
+	// Created is called with the name of the schema before it is created, and Progress with
+	// the number of rows written so far. Both may be nil.
 	Created  func(schema string)
 	Progress func(rows int)
 }
@@ -57,8 +56,8 @@ type Table struct {
 var _ source.Source = (*Table)(nil)
 
 // Create makes a schema with the table in it, filled, indexed and analyzed.
-// When it fails or ctx ends, it leaves nothing behind; if that fails as well
-// the error says what is left.
+// If it fails or ctx ends, it leaves nothing behind; if the cleanup fails too, the error
+// reports what is left.
 func Create(ctx context.Context, s Server, o Options) (*Table, error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -78,7 +77,7 @@ func Create(ctx context.Context, s Server, o Options) (*Table, error) {
 		if _, refused := errors.AsType[*pgconn.PgError](err); refused {
 			return nil, s.describe(ctx, "create a schema", err)
 		}
-		// The answer was lost, or an interrupt did not wait for it.
+		// The response was lost, or an interrupt did not wait for it.
 		return nil, errors.Join(s.describe(ctx, "create a schema", err), t.Drop(context.WithoutCancel(ctx)))
 	}
 	if err := t.fill(ctx, conn, o); err != nil {
@@ -90,8 +89,8 @@ func Create(ctx context.Context, s Server, o Options) (*Table, error) {
 	return t, nil
 }
 
-// fill writes the rows. Their figures are arithmetic on the row number, so
-// every table of the same size is the same.
+// fill writes the rows. Their values are computed from the row number, so tables of the
+// same size are identical.
 func (t *Table) fill(ctx context.Context, conn *pgx.Conn, o Options) error {
 	table := t.quoted("orders")
 	exec := func(doing, sql string, args ...any) error {
@@ -122,8 +121,7 @@ func (t *Table) fill(ctx context.Context, conn *pgx.Conn, o Options) error {
 	return exec("analyze the table", "ANALYZE "+table)
 }
 
-// open makes the pool for queries. Its connections are opened as they are
-// needed.
+// open creates the pool for queries, which opens connections on demand.
 func (t *Table) open(ctx context.Context) error {
 	cfg := t.server.pool.Copy()
 	cfg.MaxConns = MaxConns
@@ -139,11 +137,11 @@ func (t *Table) open(ctx context.Context) error {
 	return nil
 }
 
-// ContentType is that of JSON.
+// ContentType returns the media type of JSON.
 func (t *Table) ContentType() string { return "application/json" }
 
-// Load computes the figures of the shop of that key. A wait for a connection
-// is no work of the database, so the meter begins after it.
+// Load computes the figures of the key's shop. Waiting for a connection is not work of the
+// database, so the meter starts after it.
 func (t *Table) Load(ctx context.Context, key int, m *source.Meter) ([]byte, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -161,8 +159,8 @@ func (t *Table) Load(ctx context.Context, key int, m *source.Meter) ([]byte, err
 // Schema is the name of the schema that holds the table.
 func (t *Table) Schema() string { return t.schema }
 
-// Drop closes the connections and drops the schema. It waits for queries that
-// still run. The error names what is left, and the statement that removes it.
+// Drop closes the connections and drops the schema. It waits for running queries. The error
+// names what is left and the statement that removes it.
 func (t *Table) Drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dropTimeout)
 	defer cancel()
@@ -211,9 +209,9 @@ func schemaName() (string, error) {
 	return SchemaPrefix + hex.EncodeToString(b), nil
 }
 
-// closeConn says goodbye to the server, which takes no longer than a moment.
+// closeConn closes the connection cleanly, within a short timeout.
 func closeConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // nothing is left to lose on it
+	_ = conn.Close(ctx) // nothing on it can be lost any more
 }

@@ -2,9 +2,8 @@ package source
 
 import "sync"
 
-// A Meter counts the work at a source: how often it ran, and how much of it
-// at the same time. The zero Meter is ready to use, and safe for concurrent
-// use.
+// A Meter counts the work at a source: how often it ran, and how much of it concurrently.
+// The zero Meter is ready to use, and safe for concurrent use.
 type Meter struct {
 	mu      sync.Mutex
 	calls   int64 // guarded by mu
@@ -12,15 +11,14 @@ type Meter struct {
 	most    int   // guarded by mu; the highest that running has been
 }
 
-// A Count is what a Meter has seen.
+// A Count holds the counts of a Meter.
 type Count struct {
 	Calls   int64 // calls that began
 	Running int   // calls that have begun and not ended
-	Most    int   // most calls that ran at once
+	Most    int   // most concurrent calls
 }
 
-// Begin counts a call that starts. The caller calls the end function when the
-// work is over, once.
+// Begin counts a call that starts. The caller calls end once when the work is done.
 func (m *Meter) Begin() (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,7 +34,7 @@ func (m *Meter) end() {
 	m.running--
 }
 
-// Count returns what m has seen so far.
+// Count returns m's counts so far.
 func (m *Meter) Count() Count {
 	m.mu.Lock()
 	defer m.mu.Unlock()

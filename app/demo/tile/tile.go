@@ -1,5 +1,5 @@
-// Package tile renders map tiles of the Mandelbrot set as PNG: work for the
-// processor, some tens of milliseconds a tile, and no two tiles alike.
+// Package tile renders map tiles of the Mandelbrot set as PNG: CPU work of some tens of
+// milliseconds per tile, and no two tiles alike.
 package tile
 
 import (
@@ -15,27 +15,25 @@ import (
 )
 
 const (
-	// Size is the side of a tile in pixels, as on the maps of the web.
+	// Size is the side of a tile in pixels, as in web maps.
 	Size = 256
 
-	// maxIterations is how deep a pixel is followed. It sets the price of a
-	// tile.
+	// maxIterations limits the iterations per pixel. It determines the cost of a tile.
 	maxIterations = 150
 
-	// escape is the squared distance from which a point never comes back. It
-	// is above the least such distance, 4, so that the colours run smoothly.
+	// escape is the squared distance from which a point never returns. It is above the
+	// smallest such distance, 4, so that the colours change smoothly.
 	escape = 256
 
 	// side is the width of a tile in the plane.
 	side = 0.1
 
-	// ring is how far from the boundary of the main cardioid the tiles'
-	// centres lie, as a factor: just outside, where there is most to draw.
+	// ring is the distance of the tiles' centres from the boundary of the main cardioid, as
+	// a factor: just outside, where there is most detail.
 	ring = 1.005
 
-	// golden is the golden ratio's share of a turn. Multiples of it never
-	// repeat and lie evenly, so any number of keys gives that many different
-	// tiles.
+	// golden is the golden ratio's share of a turn. Multiples of it never repeat and are
+	// evenly spread, so any number of keys gives that many different tiles.
 	golden = 0.6180339887498949
 )
 
@@ -44,7 +42,7 @@ type Source struct{}
 
 var _ source.Source = Source{}
 
-// ContentType is that of a PNG image.
+// ContentType returns the media type of PNG.
 func (Source) ContentType() string { return "image/png" }
 
 // Load renders the tile of key.
@@ -76,7 +74,7 @@ func Render(ctx context.Context, key int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// centre returns where in the plane the tile of key lies: on the boundary of
+// centre returns the centre of key's tile in the plane: on the boundary of
 // the main cardioid, at c = w/2 - w²/4 with |w| a little over 1.
 func centre(key int) (re, im float64) {
 	sin, cos := math.Sincos(2 * math.Pi * math.Mod(float64(key+1)*golden, 1))

@@ -4,11 +4,11 @@ package fault
 
 import "errors"
 
-// An UnreachableError is a call whose origin could not be reached at all: refused, no route, no name, no time to connect.
+// An UnreachableError means that the origin could not be reached: the connection was
+// refused or timed out, or there was no route or no address for the name.
 type UnreachableError struct {
 	Err error
-	// Ours: the fault is not the origin's. There are no more files, ports or memory
-	// here.
+	// Ours: the fault is not the origin's. This process has no files, ports or memory left.
 	Ours bool
 }
 
@@ -17,24 +17,22 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// A MismatchError is an origin that speaks another protocol than the request's,
-// such as HTTP without TLS where TLS was expected. Its texts are ours, and hold
-// nothing of what the origin sent.
+// A MismatchError means that the origin speaks a different protocol, such as HTTP without
+// TLS where TLS was expected. Its texts are ours and contain nothing that the origin sent.
 type MismatchError struct {
 	Kind    string // of RFC 9209, section 2.3
-	Details string // what was spoken to what, in ASCII without quotes
+	Details string // the two protocols, in ASCII without quotes
 	Advice  string // for the log
 }
 
 func (e *MismatchError) Error() string { return e.Details + "; " + e.Advice }
 
-// ProxyStatus is the error with its details, as Proxy-Status has them.
+// ProxyStatus returns the error with its details in the form of Proxy-Status.
 func (e *MismatchError) ProxyStatus() string { return e.Kind + "; details=\"" + e.Details + "\"" }
 
-// An UpstreamError is a failure that is the origin's own doing beyond doubt: it
-// broke the connection, reset the stream, or answered what is no answer, while
-// the client and we were fine. What is in none of these two types counts against
-// no server (H16, H24).
+// An UpstreamError is a failure that is certainly the origin's fault: it broke the
+// connection, reset the stream, or sent an invalid response, while the client and this
+// process worked. Errors of other types count against no server (H16, H24).
 type UpstreamError struct{ Err error }
 
 func (e *UpstreamError) Error() string { return e.Err.Error() }
@@ -42,10 +40,10 @@ func (e *UpstreamError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UpstreamError) Unwrap() error { return e.Err }
 
-// Upstreams reports whether err says that the origin has failed.
+// Upstreams reports whether err means that the origin has failed.
 func Upstreams(err error) bool {
 	if err == nil {
-		return false // before what is on the heap
+		return false // checked first to avoid an allocation
 	}
 	var own *UpstreamError
 	var unreachable *UnreachableError

@@ -1,5 +1,5 @@
 // Package route finds the route of a request: an index over hosts, paths and
-// methods, built once and only read after.
+// methods, built once, then read-only.
 package route
 
 import "strings"
@@ -7,21 +7,21 @@ import "strings"
 // None is what Find returns when no rule matches.
 const None = -1
 
-// A Rule is what one route asks of a request, see gateway.Route. Its hosts and
+// A Rule holds the conditions of one route, see gateway.Route. Its hosts and
 // its path are valid ([ValidHost], [ValidPath]).
 type Rule struct {
 	Hosts   []string // empty: every host
 	Path    string   // with "=" before it: exact; empty: "/"
 	Methods []string // empty: every method
-	Match   Match    // which readings of a request's path it is compared with
+	Match   Match    // the readings of a request's path that it is compared with
 }
 
 // An Index finds rules. It is safe for concurrent use.
 type Index struct {
-	hosts map[string]*tree // by name, in small letters
-	below map[string]*tree // of "*.example", by "example"
-	every *tree            // of the rules without a host
-	loose []*loose         // of the rules that are not for paths as sent alone
+	hosts map[string]*tree // by name, in lower case
+	below map[string]*tree // for "*.example", by "example"
+	every *tree            // for the rules without a host
+	loose []*loose         // for the rules that match more than the path as sent
 }
 
 // New returns an Index of rules.
@@ -35,7 +35,7 @@ func New(rules []Rule) *Index {
 	return x
 }
 
-// newIndex returns an Index that compares paths as they are.
+// newIndex returns an Index that compares paths as sent.
 func newIndex(rules []Rule) *Index {
 	x := &Index{hosts: map[string]*tree{}, below: map[string]*tree{}, every: newTree()}
 	for i, r := range rules {
@@ -61,9 +61,9 @@ func grow(m map[string]*tree, key string) *tree {
 	return m[key]
 }
 
-// Find returns the number of the rule that says most about a request, or None.
-// host is as the client sent it, path is the escaped path. It allocates nothing,
-// unless the path has escapes, or there are rules that read it in other ways.
+// Find returns the number of the most specific rule that matches a request, or None. host
+// is as the client sent it, path is the escaped path. It allocates only if the path has
+// escapes or if some rules compare other readings of it.
 func (x *Index) Find(host, path, method string) int {
 	i := x.find(host, plain(path), method)
 	for _, l := range x.loose {
@@ -72,7 +72,7 @@ func (x *Index) Find(host, path, method string) int {
 	return i
 }
 
-// find compares the path, which is plain, as it is.
+// find compares the path, which is in normal form, as sent.
 func (x *Index) find(host, path, method string) int {
 	var buf [maxHost + 1]byte
 	if name := bare(host); len(name) <= maxHost {
@@ -91,7 +91,7 @@ func (x *Index) find(host, path, method string) int {
 	return x.every.find(path, method)
 }
 
-// findBelow looks at the wildcards that h is below, the longest first.
+// findBelow searches the wildcards that cover h, the longest first.
 func (x *Index) findBelow(h []byte, path, method string) int {
 	for i := 1; i < len(h); i++ {
 		if h[i] != '.' {
@@ -106,20 +106,20 @@ func (x *Index) findBelow(h []byte, path, method string) int {
 	return None
 }
 
-// A tree is the rules of one host.
+// A tree holds the rules of one host.
 type tree struct {
 	exact map[string]*leaf
 	root  node
 }
 
-// A node is where a prefix may end: behind a segment of the path.
+// A node is a place where a prefix may end: after a segment of the path.
 type node struct {
 	next  map[string]*node // by the segment that follows
 	here  leaf             // "/api", at the node of api
 	slash leaf             // "/api/", at the same node; "/" at the root
 }
 
-// A leaf is the rules of one path.
+// A leaf holds the rules of one path.
 type leaf struct {
 	named map[string]int // by method
 	any   int            // the rule for every method, plus 1; 0 is none
@@ -159,7 +159,7 @@ func (t *tree) add(r Rule, i int) {
 	}
 }
 
-// add keeps the first of equals.
+// add adds a rule; of equal rules it keeps the first.
 func (l *leaf) add(methods []string, i int) {
 	if len(methods) == 0 && l.any == 0 {
 		l.any = i + 1
@@ -181,8 +181,8 @@ func (l *leaf) find(method string) int {
 	return l.any - 1
 }
 
-// find returns the rule for the path, which is plain. It goes down the segments
-// as far as there are rules; what it finds deeper says more.
+// find returns the rule for the path, which is in normal form. It descends segment by
+// segment as far as there are rules; a deeper rule is more specific.
 func (t *tree) find(path, method string) int {
 	if !strings.HasPrefix(path, "/") { // OPTIONS *
 		return t.root.slash.find(method)
@@ -211,8 +211,8 @@ func (t *tree) find(path, method string) int {
 	}
 }
 
-// cut takes the first segment off a path that begins with a slash; the rest
-// begins with one too, or is empty.
+// cut takes the first segment off a path that begins with a slash; the rest also begins
+// with one, or is empty.
 func cut(path string) (segment, rest string) {
 	path = path[1:]
 	if i := strings.IndexByte(path, '/'); i >= 0 {

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// A Match says which paths of requests a Rule is compared with.
+// A Match selects the readings of a path that a Rule is compared with.
 type Match int
 
 // The kinds of Match.
 const (
 	Sent       Match = iota // the path as the client sent it
-	Normalized              // and what an origin may make of it
+	Normalized              // and as an origin may interpret it
 	Caseless                // likewise, without regard to case
 )
 
-// A reading is one way to understand a path. Origins differ in what they undo,
-// and in what they leave alone, so every combination is one.
+// A reading is one way to interpret a path. Origins differ in which spellings they resolve,
+// so every combination is a reading.
 type reading uint8
 
 const (
-	slashes     reading = 1 << iota // %2F parts segments
+	slashes     reading = 1 << iota // %2F separates segments
 	backslashes                     // so do a backslash and %5C
-	params                          // ";" and what follows in its segment is not of the path
+	params                          // ";" and the rest of its segment are not part of the path
 	runs                            // several slashes are one
 	dots                            // "." and ".." are resolved
 	everything  = 1<<iota - 1
 )
 
-// A loose index finds the rules that are not for the path as sent alone.
+// A loose index finds the rules that match more than the path as sent.
 type loose struct {
 	match   Match
 	index   *Index
@@ -36,7 +36,7 @@ type loose struct {
 	all     []Rule // the whole set, with paths as this index has them
 }
 
-// newLoose returns the loose index of the rules with that match, nil for none.
+// newLoose returns the loose index of the rules with that match, or nil if there are none.
 func newLoose(rules []Rule, m Match) *loose {
 	x := &loose{match: m}
 	var own []Rule
@@ -64,10 +64,10 @@ func (x *loose) fold(path string) string {
 	return path
 }
 
-// find returns the rule for a request in place of sent, which was found for the
-// path as it is, or sent. A rule of x takes the request if it matches a reading
-// of the path, unless sent matches the same reading and says more: where the
-// readings lead to different rules, the one that must not be evaded wins.
+// find returns the rule for a request. sent is the rule found for the path as sent. A rule
+// of x wins over it if it matches a reading of the path, unless sent matches the same
+// reading and is more specific: if readings lead to different rules, the rule that must not
+// be evaded wins.
 func (x *loose) find(sent int, host, path, method string) int {
 	best, most := sent, weight{-1}
 	host = strings.ToLower(bare(host))
@@ -89,13 +89,13 @@ func (x *loose) find(sent int, host, path, method string) int {
 	return best
 }
 
-// A weight is how much a rule says about a request: by host, whether its path is
-// exact, its length, by method, and its place. The first is -1 if it does not match.
+// A weight is how specific a rule is for a request: by host, whether its path is exact, the
+// path's length, by method, and its position. The first is -1 if the rule does not match.
 type weight [5]int
 
 func (w weight) cmp(v weight) int { return slices.Compare(w[:], v[:]) }
 
-// says weighs rule i. host is bare, and in small letters.
+// says returns the weight of rule i. host has no port and is in lower case.
 func (x *loose) says(i int, host, path, method string) weight {
 	r := x.all[i]
 	onHost, onMethod := -1, 0
@@ -127,8 +127,8 @@ func (x *loose) says(i int, host, path, method string) weight {
 	return weight{onHost, exact, onPath, onMethod, -i}
 }
 
-// readings yields what origins may make of a path, each without the slash at
-// its end; the same one may come twice.
+// readings yields the ways in which origins may interpret a path, each without a trailing
+// slash. It may yield the same one twice.
 func readings(path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		path, _, _ = strings.Cut(path, "#")
@@ -145,7 +145,7 @@ func readings(path string) func(yield func(string) bool) {
 	}
 }
 
-// occurring returns what there is to understand in a path.
+// occurring returns the features of a path that have more than one interpretation.
 func occurring(path string) reading {
 	var r reading
 	if strings.Contains(path, "%2F") {
@@ -166,7 +166,7 @@ func occurring(path string) reading {
 	return r
 }
 
-// of returns a path, which is decoded, as r reads it.
+// of returns a decoded path as r interprets it.
 func (r reading) of(path string) string {
 	if r == 0 && (path == "/" || !strings.HasSuffix(path, "/")) && path != "" {
 		return path
@@ -196,8 +196,8 @@ func (r reading) of(path string) string {
 	return "/" + strings.Join(kept, "/")
 }
 
-// decoded undoes the escapes of a path, once, but for those of characters that
-// mean something in one: / \ ; % ? #. These are written in capitals.
+// decoded decodes the escapes of a path once, except those of characters with a meaning in
+// paths: / \ ; % ? #. It writes those in capitals.
 func decoded(path string) string {
 	if strings.IndexByte(path, '%') < 0 {
 		return path

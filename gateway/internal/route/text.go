@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxHost is how long a host can be (RFC 1035, section 2.3.4).
+// maxHost is the maximum length of a host (RFC 1035, section 2.3.4).
 const maxHost = 253
 
-// bare takes the port off a host as it is in a request, and the dot at the end
-// of an absolute name.
+// bare removes the port from the host of a request, and the trailing dot of an absolute
+// name.
 func bare(host string) string {
 	if strings.HasPrefix(host, "[") { // an IPv6 address
 		if i := strings.IndexByte(host, ']'); i >= 0 {
@@ -24,7 +24,7 @@ func bare(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// lower writes s, at most maxHost bytes, into buf in small letters.
+// lower writes s, at most maxHost bytes, into buf in lower case.
 func lower(s string, buf *[maxHost + 1]byte) []byte {
 	b := buf[:len(s)]
 	for i := range len(s) {
@@ -37,19 +37,18 @@ func lower(s string, buf *[maxHost + 1]byte) []byte {
 	return b
 }
 
-// Path returns the escaped path of a request as the client sent it, which is
-// what is forwarded, and not what net/url makes of it. An empty one is "/"; "*",
-// as in OPTIONS, is under "/", without being it. It allocates nothing for a
-// request of a server.
+// Path returns the escaped path of a request as the client sent it and as it is forwarded,
+// not as net/url rewrites it. An empty path is "/"; the "*" of OPTIONS is under "/" but not
+// equal to it. It allocates nothing for a request received by a server.
 func Path(r *http.Request) string {
 	path, _, asks := strings.Cut(r.RequestURI, "?")
 	if strings.HasPrefix(path, "/") || path == "*" {
 		return path
 	}
 	if path == "" {
-		path = r.URL.EscapedPath() // no server's request
+		path = r.URL.EscapedPath() // not a request that a server received
 	} else {
-		_, rest, _ := strings.Cut(path, "://") // with scheme and host before it
+		_, rest, _ := strings.Cut(path, "://") // in absolute form
 		if i := strings.IndexByte(rest, '/'); i >= 0 {
 			return rest[i:]
 		}
@@ -63,10 +62,9 @@ func Path(r *http.Request) string {
 	return path
 }
 
-// plain writes the escapes in path in their normal form, by which RFC 9110
-// (section 4.2.3) calls two paths the same: those of unreserved characters
-// (letters, digits, "-", ".", "_", "~") as the characters, the others in
-// capitals. An encoded slash stays encoded, so it parts no segments.
+// plain returns path with its escapes in normal form, as RFC 9110 (section 4.2.3) compares
+// paths: unreserved characters (letters, digits, "-", ".", "_", "~") decoded, other escapes
+// in capitals. An encoded slash stays encoded, so it does not separate segments.
 func plain(path string) string {
 	if strings.IndexByte(path, '%') < 0 {
 		return path

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// A held is the body of a request. It is kept from being closed by a call that
-// failed to reach a server, so that the next server can be sent it. A nil held
-// is that of a request without a body.
+// A held is the body of a request. A call that failed to reach a server does not close it,
+// so that it can be sent to the next server. A nil held stands for a request without a
+// body.
 type held struct {
 	body io.ReadCloser
 
@@ -73,7 +73,7 @@ func (b *held) touched() bool {
 	return b.read
 }
 
-// release says that there will be no other call.
+// release closes the body when no other call follows.
 func (b *held) release() {
 	if b == nil {
 		return
@@ -87,16 +87,16 @@ func (b *held) release() {
 	}
 }
 
-// A followed is the body of an answer. It tells when the call has ended: when it
-// has been read to its end, or is closed.
+// A followed is the body of a response. It reports the end of the call: when the body has
+// been read to its end, or is closed.
 type followed struct {
 	io.ReadCloser
-	ended atomic.Bool // set once: a mutex would guard nothing more
+	ended atomic.Bool // set once; there is nothing else for a mutex to guard
 	done  func()
 }
 
-// follow returns body with done called at its end. What can be written to, as
-// after a 101, stays so.
+// follow returns body wrapped so that done is called at its end. A body that is writable,
+// as after a 101, stays writable.
 func follow(body io.ReadCloser, done func()) io.ReadCloser {
 	f := &followed{ReadCloser: body, done: done}
 	if w, ok := body.(io.Writer); ok {
@@ -113,7 +113,7 @@ func (f *followed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Buffered returns how much can be read without a wait, as far as the Transport knows.
+// Buffered returns how much can be read without blocking, as far as the Transport knows.
 func (f *followed) Buffered() int {
 	if b, ok := f.ReadCloser.(interface{ Buffered() int }); ok {
 		return b.Buffered()
@@ -133,8 +133,8 @@ func (f *followed) end() {
 	}
 }
 
-// An upgraded is the body of a 101: both ways of a connection. It ends with
-// Close only, as one way may go on after the other.
+// An upgraded is the body of a 101: both directions of a connection. It ends only with
+// Close, because one direction may outlast the other.
 type upgraded struct {
 	*followed
 	io.Writer
@@ -142,7 +142,7 @@ type upgraded struct {
 
 func (u *upgraded) Read(p []byte) (int, error) { return u.ReadCloser.Read(p) }
 
-// CloseWrite ends one way, where the connection can.
+// CloseWrite closes the write direction if the connection can do that.
 func (u *upgraded) CloseWrite() error {
 	if c, ok := u.Writer.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A Change is what makes a Pool as other Options say. Nothing has happened
-// before Commit. One of Commit and Drop is called, and no other Change of the
-// Pool is prepared before.
+// A Change prepares a Pool for new Options. It has no effect before Commit. Call Commit or
+// Drop before preparing another Change of the Pool.
 type Change struct {
 	pool    *Pool
 	o       Options
@@ -17,8 +16,8 @@ type Change struct {
 	opened  []*server // of servers, those that are new
 }
 
-// Prepare returns a Change to o. Servers that stay, under options for their
-// connections that stay, keep these, their calls, and what is known of them.
+// Prepare returns a Change to o. A server that is kept with the same connection options
+// keeps its connections, calls and health.
 func (p *Pool) Prepare(o Options) (*Change, error) {
 	c := &Change{pool: p, o: o}
 	p.mu.Lock()
@@ -49,15 +48,15 @@ func find(servers []*server, k key) *server {
 	return nil
 }
 
-// Drop gives the Change up.
+// Drop discards the Change.
 func (c *Change) Drop() {
 	for _, s := range c.opened {
 		s.transport.Close()
 	}
 }
 
-// Commit makes the Change. A server that is left out gets no more calls; its
-// idle connections are closed now and when its last call has ended.
+// Commit applies the Change. A removed server gets no more calls; its idle connections are
+// closed now and again when its last call has ended.
 func (c *Change) Commit() {
 	p := c.pool
 	p.mu.Lock()
@@ -83,8 +82,8 @@ func (c *Change) Commit() {
 	}
 }
 
-// Retire stops the checks and keeps no idle connections from now on. What calls
-// are left still find their servers.
+// Retire stops the checks and keeps no idle connections from now on. Remaining calls still
+// find their servers.
 func (p *Pool) Retire() {
 	p.mu.Lock()
 	var idle []*server
@@ -108,7 +107,7 @@ func (p *Pool) goneLocked(s *server, idle []*server) []*server {
 	return append(idle, s)
 }
 
-// watchLocked starts checking s, instead of what was checked before. p.mu must
+// watchLocked starts health checks of s and stops its previous ones. p.mu must
 // be held.
 func (p *Pool) watchLocked(s *server) {
 	if s.stop != nil {
@@ -125,8 +124,7 @@ func (p *Pool) watchLocked(s *server) {
 	p.env.Background.Go(func() { p.watch(ctx, s, h) })
 }
 
-// Jitter is the Jitter of a Pool outside of tests: up to a half longer or
-// shorter.
+// Jitter is the Jitter of a Pool outside tests: up to half of d longer or shorter.
 func Jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d+1)
 }

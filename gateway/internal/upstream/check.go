@@ -18,7 +18,7 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 			return
 		}
 		p.mu.Lock()
-		if ctx.Err() == nil { // else another watch may have begun since
+		if ctx.Err() == nil { // otherwise a later watch may have started
 			s.checkedLocked(ok, h)
 		}
 		p.mu.Unlock()
@@ -28,7 +28,7 @@ func (p *Pool) watch(ctx context.Context, s *server, h Health) {
 	}
 }
 
-// check asks s once.
+// check sends one health check to s.
 func (s *server) check(ctx context.Context, h Health) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func (s *server) check(ctx context.Context, h Health) bool {
 
 func healthy(status int) bool { return status >= 200 && status < 400 }
 
-// ask sends a request of our own to a server, and returns the head of the answer.
+// ask sends a health check to a server and returns the head of the response.
 func ask(ctx context.Context, t Transport, server *url.URL, method, target string) (*http.Response, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -59,7 +59,7 @@ func ask(ctx context.Context, t Transport, server *url.URL, method, target strin
 		return nil, err
 	}
 	defer resp.Body.Close()
-	// The connection can be used again if the body is at its end.
+	// Reading the body to its end lets the connection be reused.
 	io.CopyN(io.Discard, resp.Body, 64<<10)
 	return resp, nil
 }

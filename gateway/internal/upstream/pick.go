@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// take chooses a server for a call and counts the call as on its way. With fresh
-// it returns nil rather than one of tried; without, it prefers the others. probe
-// says that the call is to find out about a server that was left alone.
+// take chooses a server for a call and counts the call as in flight. With fresh it returns
+// nil rather than a server in tried; without, it prefers the others. probe is true if the
+// call probes an ejected server.
 //
-// If no server is well, all are used: some answer may still come of it, and
-// nothing is gained by giving up.
+// If no server is healthy, all are used: one of them may still respond, and giving up gains
+// nothing.
 func (p *Pool) take(tried []*server, fresh bool) (s *server, probe bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,10 +41,10 @@ func (p *Pool) take(tried []*server, fresh bool) (s *server, probe bool) {
 	return s, probe
 }
 
-// chooseLocked draws two of the servers that fit, and returns the one with fewer
-// calls on their way: the power of two choices (Mitzenmacher, 2001), which
-// spreads nearly as well as the least busy of all, and does not send everybody
-// to the same one. It returns nil if none fits. p.mu must be held.
+// chooseLocked draws two of the eligible servers and returns the one with fewer calls in
+// flight: the power of two choices (Mitzenmacher, 2001). It spreads the load nearly as well
+// as choosing the least busy server, and does not send all callers to the same one. It
+// returns nil if no server is eligible. p.mu must be held.
 func (p *Pool) chooseLocked(fits func(*server) bool) *server {
 	var two [2]*server
 	n := 0
@@ -52,8 +52,8 @@ func (p *Pool) chooseLocked(fits func(*server) bool) *server {
 		if !fits(s) {
 			continue
 		}
-		// The nth takes a place with the probability 2/n, so that in the end each
-		// pair is as likely as any other.
+		// The nth server takes a place with probability 2/n, so that all pairs are equally
+		// likely.
 		if n < 2 {
 			two[n] = s
 		} else if i := rand.IntN(n + 1); i < 2 {
@@ -71,7 +71,7 @@ func (p *Pool) chooseLocked(fits func(*server) bool) *server {
 	return a
 }
 
-// A verdict is what a call says about its server.
+// A verdict is the outcome of a call as far as it concerns the server.
 type verdict uint8
 
 const (
@@ -80,9 +80,9 @@ const (
 	failed                  // it did not
 )
 
-// judge takes in how a call of s went. A server that fails too often in a row is
-// left alone for a while; after that one call probes it, and the others stay
-// away until it has answered. Any answer brings a server back.
+// judge records the outcome of a call of s. A server that fails too often in a row is
+// ejected for a while. After that one call probes it, and no other call is sent until it
+// has responded. Any response readmits a server.
 func (p *Pool) judge(s *server, probe bool, v verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *Pool) judge(s *server, probe bool, v verdict) {
 	}
 }
 
-// leave says that a call of s has ended, with its body.
+// leave records that a call of s has ended, including its body.
 func (p *Pool) leave(s *server) {
 	p.mu.Lock()
 	s.inFlight--

@@ -1,6 +1,5 @@
-// Package upstream is a pool of servers that do the same (H16): it spreads calls
-// by load, leaves ill servers alone, and tries again what may be tried again
-// (H15).
+// Package upstream is a pool of equivalent servers (H16): it spreads calls by load, ejects
+// unhealthy servers, and retries calls that may be retried (H15).
 package upstream
 
 import (
@@ -16,9 +15,9 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// Options are those of gateway.Upstream, with the defaults filled in.
+// Options holds the options of gateway.Upstream, with defaults applied.
 type Options struct {
-	Servers        []*url.URL // scheme and host; one at least, none twice
+	Servers        []*url.URL // scheme and host; at least one, no duplicates
 	ConnectTimeout time.Duration
 	IdleConn       time.Duration
 	MaxIdleConns   int
@@ -48,32 +47,30 @@ type Retry struct {
 
 // A Transport makes calls of one server. forward.Transport is one.
 type Transport interface {
-	// RoundTrip fails with an *fault.UnreachableError when there was no
-	// connection, so that nothing of r was sent and its body was not read, and
-	// with an *fault.UpstreamError for other faults of the server. Any other
-	// error says nothing about the server.
+	// RoundTrip returns a *fault.UnreachableError if there was no connection, so that
+	// nothing of r was sent and its body was not read, and a *fault.UpstreamError for other
+	// faults of the server. Other errors do not count against the server.
 	RoundTrip(r *http.Request) (*http.Response, error)
-	// Close closes the connections that are idle. Calls go on, and may still be
-	// made; those that end afterwards leave idle connections behind, for
-	// another Close.
+	// Close closes idle connections. Calls continue, and new ones are possible; calls that
+	// end later leave idle connections for another Close.
 	Close()
 }
 
-// Surroundings are what a Pool is given to live with. All fields are required.
+// Surroundings holds a Pool's dependencies. All fields are required.
 type Surroundings struct {
 	// Open returns the Transport of one server.
 	Open func(base *url.URL, o Options) (Transport, error)
 	// Background counts the goroutines of the health checks.
 	Background *sync.WaitGroup
-	// Jitter returns a duration about as long as d, and with the mean d.
+	// Jitter returns a random duration with mean d.
 	Jitter func(d time.Duration) time.Duration
 }
 
 // A Pool is a RoundTripper over several servers. Make one with [New], and Retire
 // it. It is safe for concurrent use.
 //
-// One mutex guards all that a choice of a server looks at. What is done under it
-// is a walk over the servers at most.
+// One mutex guards everything that the choice of a server depends on. The longest work
+// under it is a loop over the servers.
 type Pool struct {
 	env Surroundings
 
@@ -96,12 +93,12 @@ func New(o Options, env Surroundings) (*Pool, error) {
 	return p, nil
 }
 
-// RoundTrip has one of the servers answer r, which it changes: the URL's scheme
-// and host, and the body.
+// RoundTrip sends r to one of the servers. It changes r: the URL's scheme and host, and the
+// body.
 //
-// A call for which there was no connection goes to the next server at once,
-// until each has been tried: nothing of it has been seen anywhere, so that is
-// no retry. Whether anything else is tried again is up to Options.Retry.
+// A call without a connection moves on to the next server at once, until each has been
+// tried. No server has seen any of it, so that is not a retry. Options.Retry decides about
+// all other retries.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := hold(r)
 	defer body.release()
@@ -125,12 +122,12 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// send makes one call, of another server if it could not reach the first. It
-// returns tried with these servers added.
+// send makes one call, and tries other servers while it cannot reach one. It returns tried
+// with these servers added.
 func (p *Pool) send(r *http.Request, tried []*server, body *held) (*http.Response, []*server, error) {
 	s, probe := p.take(tried, false)
 	for {
-		if len(tried) > 0 { // the call before may still be looking at r
+		if len(tried) > 0 { // the previous call may still read r
 			r = another(r)
 		}
 		tried = append(tried, s)
@@ -154,7 +151,7 @@ func another(r *http.Request) *http.Request {
 
 func unreachable(err error) bool {
 	if err == nil {
-		return false // before u, which is on the heap
+		return false // checked before u, which is on the heap
 	}
 	var u *fault.UnreachableError
 	return errors.As(err, &u)
@@ -162,7 +159,7 @@ func unreachable(err error) bool {
 
 // call makes one call with a token that s granted.
 func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, error) {
-	end := unknown // what it is if the Transport panics
+	end := unknown // the verdict if the Transport panics
 	defer func() {
 		p.judge(s, probe, end)
 		if end != answered {
@@ -184,10 +181,10 @@ func (p *Pool) call(s *server, probe bool, r *http.Request) (*http.Response, err
 	return resp, nil
 }
 
-// blame tells whether a call without an answer says something about the server.
-// Only what is known to be the server's fault does: an error that says so, or
-// that it took too long when it had all of the request. Anything else could be
-// brought about by a client, who must not be able to take a server from others.
+// blame reports whether a call without a response counts against the server. It does only
+// if the fault is certainly the server's: the error identifies it as such, or the server
+// took too long although it had the whole request. A client could cause anything else, and
+// must not be able to eject a server for others.
 func blame(ctx context.Context, err error, body io.Reader) verdict {
 	if ctx.Err() == nil {
 		if fault.Upstreams(err) {
@@ -196,7 +193,7 @@ func blame(ctx context.Context, err error, body io.Reader) verdict {
 		return unknown
 	}
 	if b, ok := body.(*held); ok && !b.ended() {
-		return unknown // it may be the client who was slow
+		return unknown // the client may have been slow
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(context.Cause(ctx), &timeout) && timeout.Timeout() {
@@ -208,7 +205,7 @@ func blame(ctx context.Context, err error, body io.Reader) verdict {
 	return unknown
 }
 
-// pause waits for d, or returns the cause of ctx when that ends first.
+// pause waits for d, or returns the cause of ctx if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -14,18 +14,18 @@ import (
 type Probe struct {
 	Method, Target string        // of the request
 	Address        string        // that was connected to, empty if none was
-	Connected      time.Duration // until there was a connection, with its TLS handshake
+	Connected      time.Duration // until the connection was open, including the TLS handshake
 	TLS            *tls.ConnectionState
 	Protocol       string        // of the answer
-	Status         int           // of the answer, 0 for none
-	Answered       time.Duration // until the answer, from the beginning
+	Status         int           // of the response, 0 for none
+	Answered       time.Duration // until the response, from the start
 	Healthy        bool
 	Err            error
 }
 
-// ProbeServer asks a server of o once, over a connection of its own: what checks
-// ask for, or OPTIONS *, with which nothing happens (RFC 9110, section 9.3.7). To
-// that any answer is healthy.
+// ProbeServer requests the health check's path from a server of o once, over a new
+// connection. Without a path it requests OPTIONS *, which has no effect (RFC 9110, section
+// 9.3.7) and to which any response counts as healthy.
 func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url.URL, Options) (Transport, error)) Probe {
 	p := Probe{Method: http.MethodOptions, Target: "*"}
 	if o.Health.Path != "" {
@@ -40,7 +40,7 @@ func ProbeServer(ctx context.Context, o Options, server *url.URL, open func(*url
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout+o.Health.Timeout)
 	defer cancel()
 	began := time.Now()
-	var mu sync.Mutex // net/http may still dial when there is an answer
+	var mu sync.Mutex // net/http may still be dialling when the response arrives
 	var address string
 	var connected time.Duration
 	resp, err := ask(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {

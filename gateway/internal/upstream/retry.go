@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/gateway/internal/fault"
 )
 
-// arrived counts r as a call, and returns how it may be tried again.
+// arrived counts r as a call, and returns how it may be retried.
 func (p *Pool) arrived(r *http.Request) Retry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -23,13 +23,11 @@ func (p *Pool) arrived(r *http.Request) Retry {
 
 func bodyless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
 
-// again reports whether a request is tried once more after its nth call, which
-// ended with resp and err, and how long to wait before. It takes the retry off
-// the budget.
+// again reports whether to retry a request after its nth call, which ended with resp and
+// err, and how long to wait first. It charges the retry to the budget.
 //
-// The request holds the permit of its limiter over all its calls, so that
-// retries add nothing to how many run at once; the budget bounds what they add
-// to how many there are.
+// The request holds its limiter's permit over all its calls, so retries do not raise the
+// number of concurrent calls; the budget limits how many calls they add in all.
 func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Response, err error) (wait time.Duration, ok bool) {
 	if n >= retry.Attempts || ctx.Err() != nil {
 		return 0, false
@@ -38,11 +36,11 @@ func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Respons
 		return 0, false
 	}
 	if err != nil && !fault.Upstreams(err) {
-		return 0, false // what is wrong with the request stays wrong
+		return 0, false // a faulty request stays faulty
 	}
 	wait = p.env.Jitter(retry.Backoff << (n - 1))
 	if t, ok := ctx.Deadline(); ok && time.Until(t) <= wait {
-		return 0, false // what there is is better than nothing
+		return 0, false // this response is better than none
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,12 +52,12 @@ func (p *Pool) again(ctx context.Context, retry Retry, n int, resp *http.Respons
 	return wait, true
 }
 
-// budgetLeast is how many retries there may be in 10 s, however few calls.
+// budgetLeast is how many retries are always allowed in 10 s.
 const budgetLeast = 3
 
-// A budget bounds retries to a share of the calls of the last 10 s. It counts by
-// the second, the present one and the 10 before, so that no 10 s anywhere have
-// more than they should.
+// A budget limits retries to a share of the calls of the last 10 s. It counts per second,
+// for the current second and the 10 before it, so that no interval of 10 s exceeds the
+// share.
 type budget struct {
 	seconds [11]struct {
 		at             int64 // since 1970
@@ -77,7 +75,7 @@ func (b *budget) call(now time.Time) {
 	s.calls++
 }
 
-// spend counts a retry if there may be one, with so many for each 100 calls.
+// spend counts a retry and reports true if one is allowed, given the budget per 100 calls.
 func (b *budget) spend(now time.Time, percent int) bool {
 	at := now.Unix()
 	calls, retries := 0, 0

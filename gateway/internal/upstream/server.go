@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A server is one of a Pool. All but the first group is guarded by the Pool's
+// A server belongs to a Pool. All fields but the first group are guarded by the Pool's
 // mutex.
 type server struct {
 	key       key
@@ -17,21 +17,21 @@ type server struct {
 
 	inFlight        int
 	calls, failures uint64
-	gone            bool // what has ended leaves no idle connection
+	gone            bool // an ended call leaves no idle connection
 
-	// What calls told.
+	// Learned from calls.
 	fails   int       // in a row
-	ejected bool      // left alone until then, and from then on but for a probe
+	ejected bool      // ejected until then; after that only a probe is sent
 	until   time.Time // while ejected
-	probing bool      // a probe is on its way
+	probing bool      // a probe is in flight
 
-	// What checks told.
+	// Learned from checks.
 	ill       bool
 	good, bad int                // in a row
 	stop      context.CancelFunc // of the checks, nil without any
 }
 
-// A key tells servers apart: with the same one, their connections can be kept.
+// A key identifies a server: if it does not change, the connections are kept.
 type key struct {
 	scheme, host  string
 	connect, idle time.Duration
@@ -47,7 +47,7 @@ func newServer(u *url.URL, o Options, t Transport) *server {
 	return &server{key: keyOf(u, o), url: u, scheme: schemeOf(u), transport: t}
 }
 
-// schemeOf is that of the URL of a request. h2c is for the Transport to know.
+// schemeOf returns the scheme of a request's URL. Only the Transport knows about h2c.
 func schemeOf(u *url.URL) string {
 	if u.Scheme == "h2c" {
 		return "http"
@@ -55,19 +55,19 @@ func schemeOf(u *url.URL) string {
 	return u.Scheme
 }
 
-// wellLocked reports whether s may be called when there are others. The Pool's
+// wellLocked reports whether s may be called while there are other servers. The Pool's
 // mu must be held.
 func (s *server) wellLocked(now time.Time) bool {
 	return !s.ill && (!s.ejected || s.probeLocked(now))
 }
 
-// probeLocked reports whether the next call of s is to find out whether it has
-// recovered. The Pool's mu must be held.
+// probeLocked reports whether the next call of s probes whether it has recovered. The
+// Pool's mu must be held.
 func (s *server) probeLocked(now time.Time) bool {
 	return s.ejected && !s.probing && !now.Before(s.until)
 }
 
-// checkedLocked takes in the result of a check. The Pool's mu must be held.
+// checkedLocked records the result of a check. The Pool's mu must be held.
 func (s *server) checkedLocked(ok bool, h Health) {
 	if ok {
 		s.good, s.bad = s.good+1, 0
@@ -82,7 +82,7 @@ func (s *server) checkedLocked(ok bool, h Health) {
 	}
 }
 
-// ServerStats are gateway.ServerStats.
+// ServerStats has the same fields as gateway.ServerStats.
 type ServerStats struct {
 	URL      string
 	Healthy  bool
@@ -92,8 +92,8 @@ type ServerStats struct {
 	Failures uint64
 }
 
-// Stats returns a snapshot of the servers, in the order of Options, how many
-// retries there were, and how many the budget refused.
+// Stats returns a snapshot of the servers, in the order of Options, the number of retries,
+// and the number that the budget refused.
 func (p *Pool) Stats() (servers []ServerStats, retries, noBudget uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
