@@ -27,12 +27,30 @@ func BenchmarkHitInt(b *testing.B) {
 		library[int]{"weir", openWeir[int]}, library[int]{"parts", openParts[int]}, library[int]{"otter", openOtter[int]}, library[int]{"theine", openTheine[int]})
 }
 
+// manyKeys are more than the processor's caches hold entries of.
+const manyKeys = 1 << 20
+
+// BenchmarkHitMany is BenchmarkHit over a million keys in random order, where most
+// hits wait for memory.
+func BenchmarkHitMany(b *testing.B) {
+	keys := makeKeys("hit", manyKeys)
+	run(b, func(b *testing.B, l library[string]) { hit(b, l, keys) }, libWeir, libParts, libOtter)
+}
+
+// BenchmarkHitManyInt is BenchmarkHitMany with int keys.
+func BenchmarkHitManyInt(b *testing.B) {
+	keys := rand.New(rand.NewPCG(1, 2)).Perm(manyKeys)
+	run(b, func(b *testing.B, l library[int]) { hit(b, l, keys) },
+		library[int]{"weir", openWeir[int]}, library[int]{"parts", openParts[int]}, library[int]{"otter", openOtter[int]})
+}
+
+// hit asks for keys, whose number is a power of two, in turn.
 func hit[K comparable](b *testing.B, l library[K], keys []K) {
 	get := warm(b, l, keys)
 	b.ReportAllocs()
 	ctx, i := b.Context(), 0
 	for b.Loop() {
-		if v, err := get(ctx, keys[i&(hitKeys-1)]); v == nil || err != nil {
+		if v, err := get(ctx, keys[i&(len(keys)-1)]); v == nil || err != nil {
 			b.Fatal(v, err)
 		}
 		i++

@@ -11,20 +11,27 @@ const missKeys = 256 << 10
 // BenchmarkMiss asks each key once: nobody joins, the load returns at once, and
 // the value is stored. The libraries' tables grow while it runs, all alike.
 func BenchmarkMiss(b *testing.B) {
-	run(b, miss, libWeir, libResenjeSet, libOtter, libSturdyc, libTheine, libMap)
+	keys := makeKeys("miss", missKeys)
+	run(b, func(b *testing.B, l library[string]) { miss(b, l, keys) }, libWeir, libResenjeSet, libOtter, libSturdyc, libTheine, libMap)
+}
+
+// BenchmarkMissFull is BenchmarkMiss with int keys and a full cache: each value that is
+// stored evicts another.
+func BenchmarkMissFull(b *testing.B) {
+	run(b, missFull, library[int]{"weir", openWeir[int]}, library[int]{"resenje+otter", openResenjeSet[int]}, library[int]{"otter", openOtter[int]})
 }
 
 // BenchmarkFlight is a miss without a store, for the libraries that only
 // coalesce.
 func BenchmarkFlight(b *testing.B) {
-	run(b, miss, libFlight, libXSync, libResenje)
+	keys := makeKeys("miss", missKeys)
+	run(b, func(b *testing.B, l library[string]) { miss(b, l, keys) }, libFlight, libXSync, libResenje)
 }
 
-func miss(b *testing.B, l library[string]) {
+func miss[K comparable](b *testing.B, l library[K], keys []K) {
 	value := new(record)
-	keys := makeKeys("miss", missKeys)
 	loads := 0 // by one caller, one load at a time
-	c := config[string]{entries: missKeys, load: func(context.Context, string) (*record, error) {
+	c := config[K]{entries: missKeys, load: func(context.Context, K) (*record, error) {
 		loads++
 		return value, nil
 	}}
@@ -46,6 +53,26 @@ func miss(b *testing.B, l library[string]) {
 	in.shut()
 	if loads != n {
 		b.Errorf("%d loads for %d keys", loads, n)
+	}
+}
+
+func missFull(b *testing.B, l library[int]) {
+	const entries = 64 << 10 // the caches hold twice as many
+	value := new(record)
+	get := l.openFor(b, config[int]{entries: entries, load: func(context.Context, int) (*record, error) { return value, nil }})
+	ctx, key := b.Context(), 0
+	next := func() {
+		if v, err := get(ctx, key*7919); v != value || err != nil { // spread, but the same in each run
+			b.Fatal(v, err)
+		}
+		key++
+	}
+	for range 3 * entries {
+		next()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		next()
 	}
 }
 

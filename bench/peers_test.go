@@ -52,7 +52,7 @@ var (
 	libFlight     = library[string]{"weir.flight", openFlight}
 	libXSync      = library[string]{"xsync", openXSync}
 	libResenje    = library[string]{"resenje", openResenje}
-	libResenjeSet = library[string]{"resenje+otter", openResenjeSet}
+	libResenjeSet = library[string]{"resenje+otter", openResenjeSet[string]}
 	libOtter      = library[string]{"otter", openOtter[string]}
 	libSturdyc    = library[string]{"sturdyc", openSturdyc}
 	libTheine     = library[string]{"theine", openTheine[string]}
@@ -97,10 +97,10 @@ func openResenje(_ testing.TB, c config[string]) instance[string] {
 
 // openResenjeSet is the least that a miss can cost with a context of its own
 // for every caller: no lookup, one flight, one write.
-func openResenjeSet(tb testing.TB, c config[string]) instance[string] {
-	var g singleflight.Group[string, *record]
+func openResenjeSet[K comparable](tb testing.TB, c config[K]) instance[K] {
+	var g singleflight.Group[K, *record]
 	store := newOtter(tb, c)
-	return instance[string]{keep: store, get: func(ctx context.Context, key string) (*record, error) {
+	return instance[K]{keep: store, get: func(ctx context.Context, key K) (*record, error) {
 		v, _, err := g.Do(ctx, key, func(ctx context.Context) (*record, error) {
 			v, err := c.load(ctx, key)
 			if err == nil {
