@@ -96,7 +96,7 @@ func TestDemoKeepGoesOnUntilASignal(t *testing.T) {
 			before := runtime.NumGoroutine()
 			s := newSession()
 			kept := make(chan struct{})
-			s.stderr.on("goes on under a gentle load", func() { close(kept) })
+			s.stderr.on("continues under a light load", func() { close(kept) })
 			code := make(chan int, 1)
 			go func() { code <- s.run(append(append(small, "--json", "--keep"), tt.args...)...) }()
 			select {

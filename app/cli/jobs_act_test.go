@@ -339,7 +339,7 @@ func TestJobsWatchSurvivesAPause(t *testing.T) {
 	}))
 	defer flaky.Close()
 	s := newSession()
-	s.stderr.on("no answer, asking again", func() { close(m.release) })
+	s.stderr.on("no response, retrying", func() { close(m.release) })
 	if code := s.run("jobs", "show", "--watch", m.id["running"], "--admin", flaky.URL); code != command.ExitOK ||
 		!strings.Contains(s.stderr.String(), "done after 1 attempt") {
 		t.Errorf("exit code %d, stderr %q; want %d, that it is done", code, s.stderr.String(), command.ExitOK)
