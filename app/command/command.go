@@ -67,8 +67,7 @@ type Program struct {
 	Vars    kong.Vars // of the flags' help
 }
 
-// Main runs one command line and returns its exit code. Nothing that it
-// started outlives it.
+// Main runs one command line and returns its exit code. It leaves nothing running.
 func Main(e Env, p Program) int {
 	var helped bool
 	parser, err := kong.New(p.Grammar,

@@ -6,20 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// MaxGap is how far columns stand apart at most: further, and the eye loses
-// the line.
+// MaxGap is the maximum gap between columns: wider gaps make a row hard to follow.
 const MaxGap = 3
 
-// minColumn is how narrow a column of words may get. In half of that words
-// are broken everywhere.
+// minColumn is the minimum width of a column of words. At half of it nearly every word
+// would be broken.
 const minColumn = 10
 
-// Columns sets rows of cells as columns, and returns one line or more for each
-// row. Those of which right is true are set to the right; a column that right
-// does not know is not. What the width leaves free goes between the columns.
-// If the width is too small, columns of words are wrapped; those set to the
-// right, which are numbers, never are. The result is wider than width only if
-// there is no way to make it fit.
+// Columns lays out rows of cells in columns and returns one or more lines for each row.
+// Columns for which right is true are right-aligned; columns beyond the end of right are
+// not. Free width goes between the columns. If the width is too small, columns of words are
+// wrapped; right-aligned columns, which hold numbers, never are. The result is wider than
+// width only if it cannot fit.
 func Columns(rows [][]string, right []bool, width int) [][]string {
 	widths := columnWidths(rows)
 	if len(widths) == 0 {
@@ -51,8 +49,8 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// shrink takes columns from the widest column of words until the sum of all,
-// which it returns, is at most room, or none can be narrower.
+// shrink narrows the widest column of words until the sum of all widths, which it returns,
+// is at most room, or no column can be narrower.
 func shrink(widths []int, atRight func(int) bool, room int) (sum int) {
 	for _, w := range widths {
 		sum += w
@@ -103,8 +101,8 @@ func rowLines(row []string, widths []int, atRight func(int) bool, gap int) []str
 	return lines
 }
 
-// Wrap breaks s between words into lines of at most width columns. A word
-// that is longer is broken too. There is always one line.
+// Wrap breaks s between words into lines of at most width columns. A longer word is broken
+// too. There is always at least one line.
 func Wrap(s string, width int) []string {
 	width = max(width, 1)
 	lines := []string{""}

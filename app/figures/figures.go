@@ -1,6 +1,5 @@
-// Package figures writes measured numbers for people: counts, rates, times and
-// ratios with as many digits as mean something, bars to scale, and columns
-// that fit a width.
+// Package figures formats measured numbers for people: counts, rates, times and ratios with
+// meaningful digits only, bars to scale, and columns that fit a width.
 package figures
 
 import (
@@ -10,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pad fills s with blanks to |width| columns, on the left if width is
+// Pad pads s with spaces to |width| columns, on the left if width is
 // positive, on the right if it is negative.
 func Pad(s string, width int) string {
 	blanks := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(s)))
@@ -20,8 +19,8 @@ func Pad(s string, width int) string {
 	return blanks + s
 }
 
-// Bar draws share, 0 to 1, of room columns, to an eighth of a column. A share
-// above 0 is never invisible.
+// Bar draws a bar of share, 0 to 1, of room columns, to an eighth of a column. A share
+// above 0 is always visible.
 func Bar(share float64, room int) string {
 	eighths := int(math.Round(share * float64(room) * 8))
 	if share > 0 {
@@ -34,7 +33,7 @@ func Bar(share float64, room int) string {
 	return s
 }
 
-// Millis writes a time of v milliseconds with three digits at most.
+// Millis formats v milliseconds with at most three digits.
 func Millis(v float64) string {
 	switch {
 	case v == 0:
@@ -48,7 +47,7 @@ func Millis(v float64) string {
 	}
 }
 
-// Rate writes a number per second: whole from 10 on.
+// Rate formats a number per second, without decimals from 10 on.
 func Rate(v float64) string {
 	if v < 9.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64)
@@ -56,15 +55,14 @@ func Rate(v float64) string {
 	return Count(int64(math.Round(v)))
 }
 
-// Times writes a ratio.
+// Times formats a ratio.
 func Times(v float64) string { return "×" + Rate(v) }
 
-// Count writes n with a comma between thousands.
+// Count formats n with commas between thousands.
 func Count(n int64) string { return thousands(strconv.FormatInt(n, 10)) }
 
-// Number writes v with four significant digits, or as many as its whole part
-// has, without zeros at the end: as an author would print a figure that was
-// measured once.
+// Number formats v with four significant digits, or all digits of its integer part if there
+// are more, without trailing zeros, as an author would print a measured figure.
 func Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
@@ -84,7 +82,7 @@ func Number(v float64) string {
 	return whole
 }
 
-// digits writes v with one decimal below ten, otherwise as a whole number.
+// digits formats v with one decimal below ten, otherwise as an integer.
 func digits(v float64) string {
 	if v < 9.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64)
@@ -92,7 +90,7 @@ func digits(v float64) string {
 	return thousands(strconv.FormatFloat(v, 'f', 0, 64))
 }
 
-// thousands puts a comma between the thousands of a whole number.
+// thousands puts commas between the thousands of an integer.
 func thousands(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A Failure is the answer of an admin listener that could not do as asked.
+// A Failure is the response of an admin listener to a request that failed.
 type Failure struct {
 	Error  string `json:"error"`
 	Reason Reason `json:"reason,omitempty"`
 }
 
-// A Reason says what kind of failure it is, for programs.
+// A Reason is the kind of failure, for programs.
 type Reason string
 
 // The reasons.
@@ -24,7 +24,7 @@ const (
 	NotFound    Reason = "not_found"
 	Conflict    Reason = "conflict"
 	Finished    Reason = "finished"
-	Unavailable Reason = "unavailable" // the servers that keep the jobs do not answer
+	Unavailable Reason = "unavailable" // the servers that store the jobs do not respond
 )
 
 // reasons are the errors of package jobs, first match first, and their status.
@@ -51,7 +51,7 @@ func Fail(err error) (int, Failure) {
 	return http.StatusInternalServerError, Failure{Error: err.Error()}
 }
 
-// sentinel is the error of package jobs for a reason, nil for one that has none.
+// sentinel returns the error of package jobs for a reason, or nil if there is none.
 func (r Reason) sentinel() error {
 	for _, known := range reasons {
 		if known.reason == r {

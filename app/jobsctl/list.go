@@ -11,8 +11,7 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// What a table shows of a queue's name: less where the width is needed for
-// errors.
+// The maximum width of a queue's name in a table: less if errors need the width.
 const (
 	mostQueue    = 20
 	narrowQueue  = 12
@@ -32,7 +31,7 @@ func (s Style) queueColumn() column {
 	return column{head: "queue", most: mostQueue}
 }
 
-// WriteList writes the answer to q as a table, a line for each job.
+// WriteList writes the result of q as a table, a line for each job.
 func WriteList(w io.Writer, p Page, q Query, s Style) error {
 	if len(p.Jobs) == 0 {
 		return put(w, "No jobs"+q.words()+".\n")
@@ -47,8 +46,7 @@ func WriteList(w io.Writer, p Page, q Query, s Style) error {
 	return put(w, s.table(columns, rows)+p.footer())
 }
 
-// WriteDead writes the dead list: how often each job was tried, when it died,
-// and of what.
+// WriteDead writes the dead list: how often each job was tried, when it died, and why.
 func WriteDead(w io.Writer, p Page, q Query, s Style) error {
 	if len(p.Jobs) == 0 {
 		return put(w, "No jobs"+q.words()+".\n")
@@ -61,11 +59,10 @@ func WriteDead(w io.Writer, p Page, q Query, s Style) error {
 	return put(w, s.table(columns, rows)+p.footer())
 }
 
-// countColumns is the room for the numbers of a queue, a million waiting jobs among
-// them.
+// countColumns is the width of a queue's numbers, enough for a million waiting jobs.
 const countColumns = 38
 
-// WriteQueues writes how many jobs each queue has that are not over, or dead.
+// WriteQueues writes how many unfinished and dead jobs each queue has.
 func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
 	if len(all) == 0 {
 		return put(w, "No queue has been used yet.\n")
@@ -83,7 +80,7 @@ func WriteQueues(w io.Writer, all []jobs.QueueStatus, s Style) error {
 		{head: "taken", right: true}, {head: "dead", right: true}}, rows))
 }
 
-// footer says that there is more, on a line of its own.
+// footer writes a line that there are more jobs.
 func (p Page) footer() string {
 	if !p.More {
 		return ""
@@ -91,7 +88,7 @@ func (p Page) footer() string {
 	return fmt.Sprintf("%s jobs, and there are more: --limit shows them, --queue and --state choose.\n", figures.Count(int64(len(p.Jobs))))
 }
 
-// words says which jobs the query is about.
+// words describes the jobs that the query selects.
 func (q Query) words() string {
 	var b strings.Builder
 	if q.Queue != "" {
@@ -103,8 +100,8 @@ func (q Query) words() string {
 	return plain.Line(b.String())
 }
 
-// when says what a job's state is about: for how long it runs, in which time it
-// starts, since when it is over.
+// when describes a job's state in time: how long it has run, when it starts, or when it
+// ended.
 func (s Style) when(j jobs.Status) string {
 	switch {
 	case j.State.Terminal():
@@ -124,7 +121,7 @@ func (s Style) ago(j jobs.Status) string {
 	return s.since(j.Finished) + " ago"
 }
 
-// remark is what there is to say of a job in one line.
+// remark summarizes a job in one line.
 func remark(j jobs.Status) string {
 	if j.State == jobs.StateRunning && j.Progress != nil {
 		return progress(*j.Progress)

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// A storeSource is a Store, of this process or at a connection.
+// A storeSource is a Store, in this process or over a connection.
 type storeSource struct {
 	*jobs.Store
 	close func()
@@ -18,7 +18,7 @@ var _ Source = storeSource{}
 // FromStore returns s as a Source, whose Close does nothing.
 func FromStore(s *jobs.Store) Source { return storeSource{s, func() {}} }
 
-// List asks for one job more than the limit, to know whether there are more.
+// List requests one job more than the limit, to detect whether there are more.
 func (s storeSource) List(ctx context.Context, q Query) (Page, error) {
 	if len(q.ID) == IDLength {
 		return s.find(ctx, q)
@@ -29,7 +29,7 @@ func (s storeSource) List(ctx context.Context, q Query) (Page, error) {
 	}
 	ask := min(limit, MaxLimit) + 1
 	if q.ID != "" {
-		ask = MaxLimit // as what does not begin with it is left out here
+		ask = MaxLimit // because jobs without the prefix are filtered out here
 	}
 	all, err := s.Store.List(ctx, jobs.Filter{Queue: q.Queue, States: q.States, Limit: ask})
 	if err != nil {
@@ -49,7 +49,7 @@ func (s storeSource) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// find looks for one job by its whole id, which needs no list.
+// find looks up one job by its full id, which needs no list.
 func (s storeSource) find(ctx context.Context, q Query) (Page, error) {
 	page := Page{Jobs: []jobs.Status{}}
 	var j jobs.Status
@@ -70,7 +70,7 @@ func (s storeSource) find(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// Do does v to a job.
+// Do applies v to a job.
 func (s storeSource) Do(ctx context.Context, v Verb, queue, id string) error {
 	switch v {
 	case Retry:

@@ -11,14 +11,14 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// A Style is how output looks. The zero Style is plain text of any width.
+// A Style sets how output looks. The zero Style is plain text of any width.
 type Style struct {
-	Width int       // columns; 0: as many as it takes, with whole ids
+	Width int       // columns; 0: unlimited, with full ids
 	Color bool      // colour, as terminal control sequences
-	Now   time.Time // what ages count from; zero: time.Now
+	Now   time.Time // reference for ages; zero: time.Now
 }
 
-// shortID is how much of an id people see: 2³² values.
+// shortID is how many characters of an id are shown: 2³² values.
 const shortID = 8
 
 const (
@@ -57,11 +57,11 @@ func (s Style) id(id string) string {
 	return plain.Line(id)
 }
 
-// since writes how long ago t was. The clocks are two: what is ahead of ours
-// was just now.
+// since formats how long ago t was. t comes from another clock: if it is in the future, it
+// counts as just now.
 func (s Style) since(t time.Time) string { return Span(s.now().Sub(t)) }
 
-// Span writes a time with its largest unit, as ages are compared.
+// Span formats a duration in its largest unit, which makes ages easy to compare.
 func Span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -74,14 +74,13 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// firstLine is what there is room for of an error that is a panic with its
-// stack, or has lines for another reason.
+// firstLine returns the first line of an error, which may be a panic with its stack.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return line
 }
 
-// cut shortens text to width columns, 0 being any.
+// cut shortens text to width columns; 0 means no limit.
 func cut(text string, width int) string {
 	text = strings.Join(strings.Fields(plain.Line(text)), " ")
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
@@ -90,7 +89,7 @@ func cut(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// A column is one of a table.
+// A column is a column of a table.
 type column struct {
 	head  string
 	right bool
@@ -98,12 +97,11 @@ type column struct {
 	color func(cell string) string
 }
 
-// minLast is how narrow the last column, of words, may get: narrower, and the
+// minLast is the minimum width of the last column, which holds words. If less is left,
 // lines are longer than the width.
 const minLast = 12
 
-// table writes rows with one line each; the last column gets what is left of
-// the width, and is cut to it.
+// table writes one line per row; the last column gets the remaining width and is cut to it.
 func (s Style) table(columns []column, rows [][]string) string {
 	last := len(columns) - 1
 	widths := make([]int, len(columns))

@@ -1,11 +1,10 @@
 // Package load drives a target with a closed loop: a fixed number of clients,
-// each of which sends its next request once the last one is answered. [Closed]
-// is the loop alone; the lab's load generator runs on it, too. A [Loop] also
-// measures, in an HdrHistogram.
+// each of which sends its next request once it has the response to the last one. [Closed]
+// is the loop alone; the lab's load generator runs on it, too. A [Loop] also measures, in
+// an HdrHistogram.
 //
-// A closed loop slows down with its target, so it says how much work gets
-// done and how long a client waits, not what happens to traffic that keeps
-// coming: for that an open loop is needed.
+// A closed loop slows down with its target, so it measures throughput and how long a client
+// waits, not the behaviour under traffic that keeps arriving. That needs an open loop.
 package load
 
 import (
@@ -22,9 +21,8 @@ import (
 // Closed runs a closed loop and returns once every client has stopped. It calls
 // send on clients goroutines, 0 to clients-1, never twice at a time for the same
 // client, with the request's number from 0 on and the time at which it begins.
-// The clients share the requests: the slowest of them is not left to send its
-// part alone at the end. They stop at the time end, after that many requests, or
-// when ctx ends.
+// The clients share the requests, so that the slowest client does not send its part alone
+// at the end. They stop at the time end, after that many requests, or when ctx ends.
 func Closed(ctx context.Context, clients int, end time.Time, requests int64, send func(client int, request int64, began time.Time)) {
 	var next atomic.Int64 // atomic because all clients draw from it between two requests
 	var all sync.WaitGroup
@@ -46,9 +44,9 @@ func Closed(ctx context.Context, clients int, end time.Time, requests int64, sen
 	all.Wait()
 }
 
-// A Func sends one request as the given client, 0 to Clients-1, and checks
-// the answer: nil is a good one. It runs on Clients goroutines at once, and
-// never twice at a time for the same client. It returns soon after ctx ends.
+// A Func sends one request as the given client, 0 to Clients-1, and checks the response:
+// nil means a good one. It runs on Clients goroutines at once, and never twice at a time
+// for the same client. It returns soon after ctx ends.
 type Func func(ctx context.Context, client int) error
 
 // A Loop is one run of a number of clients.
@@ -56,7 +54,7 @@ type Loop struct {
 	clients  int
 	duration time.Duration
 	do       Func
-	answered atomic.Int64 // good answers; an atomic so that Answered never delays a client
+	answered atomic.Int64 // good responses; an atomic so that Answered never delays a client
 
 	mu       sync.Mutex
 	hist     *hdrhistogram.Histogram // guarded by mu; good answers, in microseconds
@@ -66,20 +64,20 @@ type Loop struct {
 	first    error                   // guarded by mu; the first failure
 }
 
-// A Result is what a run has measured. The times are those of good answers
-// only, so that a quick refusal does not pass for a quick answer.
+// A Result holds the measurements of a run. Times cover good responses only, so that a fast
+// rejection does not count as a fast response.
 type Result struct {
 	Requests     int64         // all that were sent
-	Failures     int64         // those that had no good answer
+	Failures     int64         // requests without a good response
 	FirstFailure error         // why the first of them failed; nil without any
-	Elapsed      time.Duration // from the first request to the last answer
+	Elapsed      time.Duration // from the first request to the last response
 	P50          time.Duration // three significant digits
 	P99          time.Duration // three significant digits
 	Slowest      time.Duration // exact
 }
 
-// The histogram's range and precision. A request above the range counts in
-// Slowest as it is, and in the percentiles as the highest value.
+// The histogram's range and precision. A request above the range counts with its real time
+// in Slowest, and as the highest value in the percentiles.
 const (
 	lowest  = time.Microsecond
 	highest = time.Hour
@@ -99,13 +97,12 @@ func New(clients int, duration time.Duration, do Func) *Loop {
 	}
 }
 
-// Answered returns how many good answers there are so far. It may be called
-// while Run runs.
+// Answered returns the number of good responses so far. It may be called while Run runs.
 func (l *Loop) Answered() int64 { return l.answered.Load() }
 
-// Run sends requests until the duration is over, waits for the last answers
-// and returns what it measured. If ctx ends before that, it returns the cause
-// once every client has stopped. A Loop runs once.
+// Run sends requests until the duration is over, waits for the last responses and returns
+// its measurements. If ctx ends before that, it returns the cause once every client has
+// stopped. A Loop runs once.
 func (l *Loop) Run(ctx context.Context) (Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
@@ -153,6 +150,6 @@ func (l *Loop) record(latency time.Duration, err error) {
 		return
 	}
 	l.slowest = max(l.slowest, latency)
-	// The value is in range, so there is no error to hand on.
+	// The value is in range, so there is no error to return.
 	_ = l.hist.RecordValue(int64(min(max(latency, lowest), highest) / time.Microsecond))
 }

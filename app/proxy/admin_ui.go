@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/gateway"
 )
 
-// An adminUI is the operators' view of a proxy: the console and the metrics. It
-// lasts as long as the gateway, so a reload keeps their history.
+// An adminUI is the operators' view of a proxy: the console and the metrics. It lives as
+// long as the gateway, so their history survives a reload.
 type adminUI struct {
 	p        *proxy
 	source   *show.Source
@@ -29,7 +29,7 @@ type adminUI struct {
 
 	console *console.Console // nil: none
 	keys    bool             // it shows them
-	token   string           // that its sessions were opened with
+	token   string           // with which its sessions were opened
 }
 
 // openAdmin creates the adminUI. The gateway and the jobs are open already.
@@ -61,12 +61,12 @@ func (u *adminUI) close() {
 		return
 	}
 	if u.console != nil {
-		_ = u.console.Close(done) // nobody waits for its last sample
+		_ = u.console.Close(done) // its last sample is not needed
 	}
 	u.board.Close()
 }
 
-// handler returns the operators' endpoints for what the configuration says.
+// handler returns the operators' endpoints for the configuration.
 func (u *adminUI) handler(c Settings) http.Handler {
 	u.source.Configure(c.Gateway)
 	o := admin.Options{
@@ -80,7 +80,7 @@ func (u *adminUI) handler(c Settings) http.Handler {
 		Metrics:  u.metrics,
 		Logger:   u.p.logger,
 	}
-	browsers := o // get no keys but where they are switched on
+	browsers := o // get keys only if they are enabled
 	browsers.HideKeys = !c.Admin.ShowKeys
 	u.open(c.Admin, admin.Endpoints(u.p.gateway, browsers))
 	if u.console != nil {
@@ -89,13 +89,13 @@ func (u *adminUI) handler(c Settings) http.Handler {
 	return admin.New(u.p.gateway, o)
 }
 
-// open opens or closes the console as a says. One that goes on keeps its history.
-// A new token means a new console: otherwise a client with the old token would
+// open opens or closes the console according to a. A console that stays open keeps its
+// history. A new token means a new console: otherwise a client with the old token would
 // keep receiving the events of its open stream.
 func (u *adminUI) open(a Admin, endpoints http.Handler) {
 	wanted := a.Address != "" && a.Console
 	if u.console != nil && (!wanted || u.keys != a.ShowKeys || u.token != a.Token) {
-		_ = u.console.Close(done) // nobody waits for its last sample
+		_ = u.console.Close(done) // its last sample is not needed
 		u.console = nil
 	}
 	if !wanted || u.console != nil {
@@ -119,7 +119,7 @@ func (u *adminUI) open(a Admin, endpoints http.Handler) {
 	u.console, u.keys, u.token = c, a.ShowKeys, a.Token
 }
 
-// process is what the console tells of the program, from any goroutine.
+// process returns the console's data about the program. It is safe for concurrent use.
 func (u *adminUI) process() console.Process {
 	info := u.p.process()
 	heap := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -130,7 +130,7 @@ func (u *adminUI) process() console.Process {
 	}
 }
 
-// program is what /metrics tells of it, from any goroutine.
+// program returns the data for /metrics. It is safe for concurrent use.
 func (u *adminUI) program() metrics.Program {
 	r := u.p.reloads.get()
 	return metrics.Program{
@@ -139,9 +139,9 @@ func (u *adminUI) program() metrics.Program {
 	}
 }
 
-// queues are those of the jobs, with what this program has done of them, from any
-// goroutine. A route's jobs that are not sent twice have a queue of their own, and
-// are counted in the one that has the route's name.
+// queues returns the queues of the jobs, with this program's share of the work. It is safe
+// for concurrent use. A route's jobs that must not be sent twice have a separate queue, and
+// are counted in the queue with the route's name.
 func (u *adminUI) queues() []console.Queue {
 	routes := u.p.jobs.info()
 	var all []console.Queue
@@ -161,7 +161,7 @@ func (u *adminUI) queues() []console.Queue {
 	return all
 }
 
-// name is what the program is called.
+// name returns the program's name.
 func (p *proxy) name() string {
 	if p.o.Worker {
 		return "weir worker"
@@ -169,8 +169,8 @@ func (p *proxy) name() string {
 	return "weir proxy"
 }
 
-// consoleAddress is where a browser finds the console of a listener: an address
-// that stands for all of the machine's is none to go to.
+// consoleAddress returns the address of the console for a browser: a wildcard address is
+// replaced.
 func consoleAddress(listens string) string {
 	host, port, err := net.SplitHostPort(listens)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

@@ -1,5 +1,5 @@
-// Package report is what a run of the demo has to tell: as one JSON object
-// for programs, and as a table with a bar picture for people.
+// Package report formats the results of the demo: as a JSON object for programs, and as a
+// table with bars for people.
 package report
 
 import (
@@ -17,21 +17,21 @@ import (
 type Report struct {
 	Source    string    `json:"source"`         // "tile" or "postgres"
 	Work      string    `json:"work"`           // what one call does, in words
-	CallMS    float64   `json:"call_ms"`        // mean time of a call while the demo made ready, one for each CPU at once
-	Gateway   bool      `json:"gateway"`        // protected from outside, by a gateway before the service
-	Clients   int       `json:"clients"`        // each sends its next request after the last answer
+	CallMS    float64   `json:"call_ms"`        // mean time of a call during preparation, with one call per CPU
+	Gateway   bool      `json:"gateway"`        // protected from outside, by a gateway in front of the service
+	Clients   int       `json:"clients"`        // each sends its next request after the last response
 	Keys      int       `json:"keys"`           // different answers
-	Skew      float64   `json:"skew"`           // exponent of the Zipf law by which keys are requested
+	Skew      float64   `json:"skew"`           // exponent of the Zipf law of the requested keys
 	Rows      int       `json:"rows,omitempty"` // in the PostgreSQL table
 	LevelS    float64   `json:"level_s"`        // how long a level sends requests
-	TTLS      float64   `json:"ttl_s"`          // how long the levels with a cache keep an answer
+	TTLS      float64   `json:"ttl_s"`          // how long the levels with a cache keep a response
 	Seed      uint64    `json:"seed"`           // of the order of keys
 	StartedAt time.Time `json:"started_at"`     // UTC
 	Machine   Machine   `json:"machine"`        // where it ran
 	Levels    []Level   `json:"levels"`         // in the order of the run
 }
 
-// A Machine is what the numbers were measured on.
+// A Machine describes the machine of the measurements.
 type Machine struct {
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
@@ -51,22 +51,22 @@ func ThisMachine() Machine {
 	}
 }
 
-// A Level is what one level of protection has done. The times, and the
-// requests per second, are those of good answers only.
+// A Level holds the measurements of one level of protection. Times and requests per second
+// cover good responses only.
 type Level struct {
 	Name         string  `json:"name"`
-	Adds         string  `json:"adds"`                    // what it has over the level before it
+	Adds         string  `json:"adds"`                    // what it adds to the previous level
 	Requests     int64   `json:"requests"`                // all that were sent
-	PerSecond    float64 `json:"requests_per_s"`          // good answers per second
+	PerSecond    float64 `json:"requests_per_s"`          // good responses per second
 	P50MS        float64 `json:"p50_ms"`                  // three significant digits
 	P99MS        float64 `json:"p99_ms"`                  // three significant digits
 	SlowestMS    float64 `json:"slowest_ms"`              // exact
-	Failures     int64   `json:"failures"`                // requests without a good answer
+	Failures     int64   `json:"failures"`                // requests without a good response
 	FirstFailure string  `json:"first_failure,omitempty"` // why the first of them failed
 	Calls        int64   `json:"source_calls"`            // calls at the source
-	MostAtOnce   int     `json:"source_most_at_once"`     // most of them that ran at the same time
-	Ratio        float64 `json:"ratio"`                   // requests per second, against the first level; 0 if that had none
-	ElapsedS     float64 `json:"elapsed_s"`               // until the last answer
+	MostAtOnce   int     `json:"source_most_at_once"`     // most concurrent calls
+	Ratio        float64 `json:"ratio"`                   // requests per second relative to the first level; 0 if that had none
+	ElapsedS     float64 `json:"elapsed_s"`               // until the last response
 }
 
 // SetRatios sets every level's Ratio from the levels' PerSecond.
@@ -78,9 +78,8 @@ func (r *Report) SetRatios() {
 	}
 }
 
-// RenewS is how long the source takes, in seconds, to work out the answers of
-// all keys. The levels with a cache can only show what they do if that is well
-// below TTLS.
+// RenewS returns how many seconds the source takes to compute the responses of all keys.
+// The levels with a cache only show their effect if that is well below TTLS.
 func (r *Report) RenewS() float64 {
 	return r.CallMS / 1000 * float64(r.Keys) / float64(max(1, r.Machine.GOMAXPROCS))
 }

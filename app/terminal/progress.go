@@ -11,13 +11,12 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// every is how often a step that runs is drawn again.
+// every is the interval at which a running step is redrawn.
 const every = 200 * time.Millisecond
 
-// A Progress shows the steps of a command as they run. On a terminal the step
-// that runs has one line, which is drawn again and again and gone at the end;
-// elsewhere every step writes a line when it is done. Its methods are for one
-// goroutine.
+// A Progress shows the steps of a command as they run. On a terminal the running step has
+// one line, which is redrawn and erased at the end; elsewhere every step writes a line when
+// it is done. Use its methods from one goroutine.
 type Progress struct {
 	w     io.Writer
 	live  bool
@@ -25,8 +24,8 @@ type Progress struct {
 	step  *step // nil between steps
 }
 
-// A step is one that runs. On a terminal a goroutine draws it: Start starts
-// it, stop ends it and waits for it.
+// A step is a running step. On a terminal a goroutine draws it: Start starts the goroutine,
+// stop ends it and waits for it.
 type step struct {
 	name string
 	once sync.Once
@@ -34,9 +33,8 @@ type step struct {
 	done chan struct{}
 }
 
-// NewProgress returns a Progress that writes to w. Live says that w is a
-// terminal, width how wide it is; 0 means
-// DefaultWidth.
+// NewProgress returns a Progress that writes to w. live reports that w is a terminal, and
+// width is its width; 0 means DefaultWidth.
 func NewProgress(w io.Writer, live bool, width int) *Progress {
 	if width <= 0 {
 		width = DefaultWidth
@@ -47,8 +45,8 @@ func NewProgress(w io.Writer, live bool, width int) *Progress {
 // Nothing returns a Progress that shows nothing.
 func Nothing() *Progress { return NewProgress(io.Discard, false, 0) }
 
-// Start begins a step, and ends the one before it. Detail says how far the
-// step is; it is called from another goroutine until Done or Close.
+// Start begins a step and ends the previous one. detail returns the progress of the step;
+// it is called from another goroutine until Done or Close.
 func (p *Progress) Start(name string, detail func() string) {
 	p.Close()
 	p.step = &step{name: name, quit: make(chan struct{}), done: make(chan struct{})}
@@ -59,7 +57,7 @@ func (p *Progress) Start(name string, detail func() string) {
 	go p.draw(p.step, detail)
 }
 
-// Done ends the step and says what came of it.
+// Done ends the step and shows its result.
 func (p *Progress) Done(result string) {
 	if p.step == nil {
 		return
@@ -71,7 +69,7 @@ func (p *Progress) Done(result string) {
 	}
 }
 
-// Close ends the step that runs, if there is one, and takes its line away.
+// Close ends the running step, if any, and erases its line.
 func (p *Progress) Close() {
 	if p.step == nil {
 		return
@@ -97,7 +95,7 @@ func (p *Progress) draw(s *step, detail func() string) {
 	}
 }
 
-// eraseLine goes to the start of the line and clears it.
+// eraseLine moves to the start of the line and clears it.
 const eraseLine = "\r\x1b[K"
 
 // clip cuts s to width columns.

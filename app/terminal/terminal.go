@@ -1,5 +1,5 @@
-// Package terminal is what the commands need to know of the terminal, if
-// there is one, and the line on it that shows progress.
+// Package terminal detects the terminal and its features, and draws the progress line of
+// commands.
 package terminal
 
 import (
@@ -9,20 +9,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Is reports whether w is a terminal that understands control sequences.
-// getenv is os.Getenv, or a test's.
+// Is reports whether w is a terminal that understands control sequences. getenv is
+// os.Getenv, except in tests.
 func Is(w io.Writer, getenv func(string) string) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && getenv("TERM") != "dumb"
 }
 
-// Reads reports whether somebody at a terminal can answer on r.
+// Reads reports whether r is a terminal, on which a user can answer.
 func Reads(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Width is how many columns w has, 0 if it is no terminal.
+// Width returns the number of columns of w, 0 if it is not a terminal.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -35,11 +35,11 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// Color reports whether colour on w is possible and welcome: NO_COLOR says no
+// Color reports whether w supports colour and the user wants it: NO_COLOR disables it
 // (https://no-color.org).
 func Color(w io.Writer, getenv func(string) string) bool {
 	return Is(w, getenv) && getenv("NO_COLOR") == ""
 }
 
-// DefaultWidth is how wide a terminal is when nothing better is known.
+// DefaultWidth is the width of a terminal if it is unknown.
 const DefaultWidth = 80

@@ -1,4 +1,4 @@
-// Package pgtest gives tests the PostgreSQL that the test run has started.
+// Package pgtest provides tests with the PostgreSQL server that the test run has started.
 package pgtest
 
 import (
@@ -8,15 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The environment variables by which make test tells tests of the engines.
+// The environment variables with which make test announces the engines.
 const (
 	urlVar      = "WEIR_TEST_POSTGRES" // connection URL of a superuser
 	requiredVar = "WEIR_TEST_ENGINES"  // "required": the engines must be there
 )
 
-// URL returns the connection URL of a server for tests, as its superuser. If
-// there is none the test fails where engines are required, and is skipped
-// elsewhere.
+// URL returns the connection URL of a test server, as its superuser. If there is none, the
+// test fails where engines are required and is skipped elsewhere.
 func URL(t testing.TB) string {
 	t.Helper()
 	url := os.Getenv(urlVar)

@@ -1,6 +1,6 @@
-// Package rawcorpus tests weir proxy with raw bytes over real sockets: what
-// clients send, and what origins answer, byte by byte as they may stand on the
-// wire. It has no code of its own, only tests and the rows in testdata.
+// Package rawcorpus tests weir proxy with raw bytes over real sockets: what clients send
+// and what origins respond, byte by byte as on the wire. It has no code, only tests and the
+// rows in testdata.
 //
 // # Rows
 //

@@ -9,14 +9,14 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// lineBuffers are of *[]byte, so that a line costs no allocation.
+// lineBuffers pools *[]byte, so that a line costs no allocation.
 var lineBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
 // combined writes a line in Apache's combined format:
 //
 //	client - - [time] "method target proto" status bytes "referer" "user agent"
 //
-// What clients sent is escaped as Apache does it, so nobody can forge a line.
+// Text from clients is escaped as in Apache, so no client can forge a line.
 func (l *Log) combined(w *writer, r *http.Request) {
 	p := lineBuffers.Get().(*[]byte)
 	b := (*p)[:0]
@@ -35,19 +35,19 @@ func (l *Log) combined(w *writer, r *http.Request) {
 	b = appendNumber(b, w.bytes)
 	b = append(b, ` "`...)
 	if l.o.NoQuery {
-		b = append(b, '-') // a Referer may hold a query of ours
+		b = append(b, '-') // a Referer may contain a query of this site
 	} else {
 		b = appendField(b, l.referer(r.Header.Get("Referer")))
 	}
 	b = append(b, `" "`...)
 	b = appendField(b, plain.WithoutUser(r.Header.Get("User-Agent")))
 	b = append(b, '"', '\n')
-	_, _ = l.o.Out.Write(b) // a log that cannot be written has nowhere to say so
+	_, _ = l.o.Out.Write(b) // a log that cannot be written has nowhere to report it
 	*p = b
 	lineBuffers.Put(p)
 }
 
-// referer is a target that may lack a scheme.
+// referer is like target, for a URL that may lack a scheme.
 func (l *Log) referer(s string) string {
 	if rest, ok := strings.CutPrefix(s, "//"); ok {
 		return strings.TrimPrefix(l.target("any://"+rest), "any:")
@@ -55,7 +55,7 @@ func (l *Log) referer(s string) string {
 	return l.target(s)
 }
 
-// appendNumber writes "-" for none, as Apache does.
+// appendNumber appends n, or "-" for none, like Apache.
 func appendNumber(b []byte, n int64) []byte {
 	if n == 0 {
 		return append(b, '-')
@@ -63,7 +63,7 @@ func appendNumber(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendField writes "-" for a field that was not sent.
+// appendField appends a field, or "-" if it was not sent.
 func appendField(b []byte, s string) []byte {
 	if s == "" {
 		return append(b, '-')
@@ -71,7 +71,7 @@ func appendField(b []byte, s string) []byte {
 	return appendEscaped(b, s)
 }
 
-// appendEscaped writes s with quotes and backslashes escaped by a backslash,
+// appendEscaped appends s with quotes and backslashes escaped by a backslash,
 // the usual control characters by their letter, and every other byte that is
 // not printable ASCII as \xhh.
 func appendEscaped(b []byte, s string) []byte {

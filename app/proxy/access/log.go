@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// A Format is how a line looks.
+// A Format is the format of a line.
 type Format string
 
 // The formats.
@@ -24,14 +24,14 @@ const (
 	Combined Format = "combined" // as Apache's "combined"
 )
 
-// What says which requests are logged.
+// What selects the requests that are logged.
 type What string
 
 // The choices.
 const (
 	Off      What = "off"
-	Errors   What = "errors"   // those that failed on our side or behind us
-	Problems What = "problems" // Errors, and the slow ones
+	Errors   What = "errors"   // requests that failed in the proxy or the upstream
+	Problems What = "problems" // Errors, and slow requests
 	All      What = "all"
 )
 
@@ -41,25 +41,25 @@ const (
 	DefaultPerSecond = 100
 )
 
-// Options configure a Log. The zero Options log problems, as JSON.
+// Options configures a Log. The zero Options log problems, as JSON.
 type Options struct {
-	Out    io.Writer // is given whole lines; must be safe for concurrent use
+	Out    io.Writer // receives whole lines; must be safe for concurrent use
 	Format Format    // empty means JSON
 	What   What      // empty means Problems
-	// Slow is how late the first byte of an answer makes a request slow. Event
-	// streams and big downloads are not slow for taking long. 0 means 1 s.
+	// Slow is the time to the first byte of the response above which a request is slow.
+	// Long event streams and downloads are not slow. 0 means 1 s.
 	Slow time.Duration
-	// NoQuery leaves the query out of the target and the Referer out of the
-	// combined format. Queries are logged by default, as they are a part of the
-	// cache's key; Authorization and Cookie never are.
+	// NoQuery omits the query from the target, and the Referer from the combined format.
+	// Queries are logged by default because they are part of the cache key; Authorization
+	// and Cookie are never logged.
 	NoQuery bool
-	// PerSecond bounds the lines of Errors and Problems, as an outage under load
-	// would write one for each request. What is left out is counted, and told
-	// to Logger. 0 means 100, negative means no bound. All is never bounded.
+	// PerSecond limits the lines of Errors and Problems, because an outage under load would
+	// otherwise write one per request. Dropped lines are counted and reported to Logger. 0
+	// means 100, negative means no limit. All is never limited.
 	PerSecond int
-	// Logger logs how many lines were left out. nil means slog.Default.
+	// Logger logs how many lines were dropped. nil means slog.Default.
 	Logger *slog.Logger
-	// Client tells the client's address. nil means that of the connection.
+	// Client returns the client's address. nil means the address of the connection.
 	Client func(*http.Request) string
 }
 
@@ -72,7 +72,7 @@ type Log struct {
 	writers sync.Pool // of *writer
 }
 
-// New returns a Log. Unknown formats and choices are those of the zero Options.
+// New returns a Log. Unknown values of Format and What mean the default.
 func New(o Options) *Log {
 	if o.Out == nil {
 		o.Out = io.Discard
@@ -105,10 +105,10 @@ func New(o Options) *Log {
 	return l
 }
 
-// LeftOut is how many lines were left out because there were too many.
+// LeftOut returns how many lines were dropped because of PerSecond.
 func (l *Log) LeftOut() uint64 { return l.lines.total.Load() }
 
-// Handler returns next with a log of what it answers.
+// Handler returns next with its requests logged.
 func (l *Log) Handler(next http.Handler) http.Handler {
 	if l.o.What == Off {
 		return next
@@ -124,7 +124,7 @@ func (l *Log) Handler(next http.Handler) http.Handler {
 			l.writers.Put(lw)
 		}()
 		next.ServeHTTP(lw, r)
-		lw.broken = false // a panic, which goes on to the server, skips this line
+		lw.broken = false // a panic, which propagates to the server, skips this line
 	})
 }
 
@@ -161,20 +161,20 @@ func (l *Log) done(w *writer, r *http.Request) {
 	l.structured(level, w, r, now, wait)
 }
 
-// failed reports whether something went wrong that is not the client's doing, or
-// that the client was cut for being slow.
+// failed reports whether the request failed for a reason other than the client, or the
+// client was cut for being slow.
 func (w *writer) failed(r *http.Request) bool {
 	switch {
-	case w.status >= 500, errors.Is(w.receipt.Err, weirhttp.ErrSlowClient): // which operators want to know
+	case w.status >= 500, errors.Is(w.receipt.Err, weirhttp.ErrSlowClient): // operators need to know
 		return true
 	case w.broken:
-		return r.Context().Err() == nil // else the client has left
+		return r.Context().Err() == nil // otherwise the client has left
 	default:
-		return w.receipt.Err != nil && w.status < 400 // a stale answer in place of a failure
+		return w.receipt.Err != nil && w.status < 400 // a stale response instead of a failure
 	}
 }
 
-// A throttle lets a number of lines through in each second.
+// A throttle allows a number of lines per second.
 type throttle struct {
 	most  int // 0 lets all through
 	total atomic.Uint64
@@ -182,11 +182,11 @@ type throttle struct {
 	mu     sync.Mutex
 	second int64  // guarded by mu; of the Unix clock
 	n      int    // guarded by mu; lines in this second
-	left   uint64 // guarded by mu; left out since it was last told
+	left   uint64 // guarded by mu; dropped since the last report
 }
 
-// allow reports whether a line may be written, and how many were left out
-// before, which it tells once.
+// allow reports whether a line may be written, and how many were dropped since it last
+// returned that number.
 func (t *throttle) allow(now time.Time) (ok bool, left uint64) {
 	if t.most == 0 {
 		return true, 0
@@ -205,7 +205,7 @@ func (t *throttle) allow(now time.Time) (ok bool, left uint64) {
 	return true, left
 }
 
-// structured writes a line with log/slog. Its time is when the request came.
+// structured writes a line with log/slog. Its time is the request's arrival.
 func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.Time, wait time.Duration) {
 	rec := slog.NewRecord(w.start, level, "request", 0)
 	rec.AddAttrs(
@@ -234,10 +234,10 @@ func (l *Log) structured(level slog.Level, w *writer, r *http.Request, now time.
 	if text := w.errorText(r); text != "" {
 		rec.AddAttrs(slog.String("error", text))
 	}
-	_ = l.slog.Handle(context.Background(), rec) // a log that cannot be written has nowhere to say so
+	_ = l.slog.Handle(context.Background(), rec) // a log that cannot be written has nowhere to report it
 }
 
-// errorText says what went wrong, "" if nothing did.
+// errorText returns what went wrong, or "".
 func (w *writer) errorText(r *http.Request) string {
 	switch {
 	case w.receipt.Err != nil:
@@ -250,7 +250,7 @@ func (w *writer) errorText(r *http.Request) string {
 	return ""
 }
 
-// requestID is the id that the gateway gave or took over.
+// requestID returns the id that the gateway created or adopted.
 func (w *writer) requestID(r *http.Request) string {
 	if id := w.Header().Get("X-Request-Id"); id != "" {
 		return id

@@ -20,9 +20,8 @@ var (
 	_ http.Flusher           = (*writer)(nil)
 )
 
-// A writer notes what becomes of one request. It belongs to the request's
-// handler, as every ResponseWriter does, and goes back into its pool when that
-// returns.
+// A writer records the outcome of one request. It belongs to the request's handler, like
+// every ResponseWriter, and returns to its pool after the handler.
 type writer struct {
 	http.ResponseWriter
 	method, target, host string
@@ -30,21 +29,20 @@ type writer struct {
 	first                time.Time // of the head; zero without one
 	status               int       // 0 without a head
 	bytes                int64     // of the body
-	broken               bool      // the handler panicked, which breaks the answer off
+	broken               bool      // the handler panicked, which breaks off the response
 	receipt              weirhttp.Receipt
 }
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// SetReceipt takes note of what the cache and the limits did; the last one
-// counts.
+// SetReceipt records what the cache and the limits did; the last call counts.
 func (w *writer) SetReceipt(r weirhttp.Receipt) {
 	w.receipt = r
 	weirhttp.SetReceipt(w.ResponseWriter, r)
 }
 
-// WriteHeader writes a head; those before the final one are not noted.
+// WriteHeader writes a response header; informational ones are not recorded.
 func (w *writer) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.head(status)
@@ -73,7 +71,7 @@ func (w *writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom uses that of the server where it has one.
+// ReadFrom uses the server's ReadFrom if it has one.
 func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	w.head(http.StatusOK)
 	var n int64
@@ -87,7 +85,7 @@ func (w *writer) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// onlyWriter hides everything but Write, so that io.Copy does not come back.
+// onlyWriter hides everything but Write, so that io.Copy does not call ReadFrom again.
 type onlyWriter struct{ io.Writer }
 
 // Flush writes what is buffered.
@@ -99,7 +97,7 @@ func (w *writer) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack hands the connection over; what then passes is not counted.
+// Hijack hands over the connection; later bytes are not counted.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, buf, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -108,7 +106,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, buf, err
 }
 
-// connection is the address of the client's connection, without the port.
+// connection returns the address of the client's connection, without the port.
 func connection(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -117,7 +115,8 @@ func connection(r *http.Request) string {
 	return host
 }
 
-// target leaves the query out if it must not be logged, and the user of a URL always.
+// target returns the target without the query if that must not be logged, and always
+// without user information.
 func (l *Log) target(t string) string {
 	t = plain.WithoutUser(withoutUser(t))
 	if l.o.NoQuery {

@@ -9,13 +9,12 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// query finds what follows the path of a URL, up to its end in a sentence. What
-// has no URL but a question mark in the middle of a word loses that word's rest.
+// query matches the part of a URL after its path, up to the URL's end in a sentence. In
+// text without a URL, a question mark in the middle of a word matches the rest of the word.
 var query = regexp.MustCompile(`[?#][^\s"'<>]+`)
 
-// hidden is v, an answer about jobs, without what only who has submitted them
-// should know: their keys, which hold URLs, their owners, and in the words of
-// errors and of progress the queries of URLs.
+// hidden returns v, a response about jobs, without what only their submitters should see:
+// keys, which contain URLs, owners, and the queries of URLs in errors and progress texts.
 func hidden(v any) any {
 	switch v := v.(type) {
 	case jobsctl.Page:
@@ -44,8 +43,8 @@ func hiddenJob(j jobs.Status) jobs.Status {
 	return j
 }
 
-// withoutQueries is a text for people without the queries, fragments and
-// passwords of the URLs in it.
+// withoutQueries returns a text without the queries, fragments and passwords of the URLs in
+// it.
 func withoutQueries(text string) string {
 	return query.ReplaceAllString(plain.WithoutUser(text), "?…")
 }

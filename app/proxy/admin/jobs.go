@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/jobs"
 )
 
-// handleJobs adds the endpoints for jobs. None of them shows an input or a
-// result: those are their submitters'.
+// handleJobs adds the endpoints for jobs. None of them shows an input or a result: those
+// belong to the submitters.
 func (s *server) handleJobs(mux *http.ServeMux) {
 	handle := func(pattern string, h func(*http.Request, jobsctl.Source) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.jobs(w, r, h) })
@@ -26,7 +26,7 @@ func (s *server) handleJobs(mux *http.ServeMux) {
 	handle("DELETE /jobs/{queue}/{id}", s.onJob(jobsctl.Drop))
 }
 
-// jobs answers with what h returns.
+// jobs responds with the result of h.
 func (s *server) jobs(w http.ResponseWriter, r *http.Request, h func(*http.Request, jobsctl.Source) (any, error)) {
 	if s.o.Jobs == nil && s.o.JobsFail != nil {
 		if failure := s.o.JobsFail(); failure != nil {
@@ -68,7 +68,7 @@ func listJobs(r *http.Request, jobs jobsctl.Source) (any, error) {
 	return jobs.List(r.Context(), q)
 }
 
-// readQuery reads which jobs are wanted.
+// readQuery parses which jobs are requested.
 func readQuery(raw string) (q jobsctl.Query, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -110,11 +110,11 @@ func showJob(r *http.Request, jobs jobsctl.Source) (any, error) {
 	return jobs.Status(r.Context(), r.PathValue("queue"), r.PathValue("id"))
 }
 
-// onJob does v to the job that the path names.
+// onJob applies v to the job in the path.
 func (s *server) onJob(v jobsctl.Verb) func(*http.Request, jobsctl.Source) (any, error) {
 	return func(r *http.Request, jobs jobsctl.Source) (any, error) {
 		queue, id := r.PathValue("queue"), r.PathValue("id")
-		// A client that has sent this and left wants it done all the same.
+		// A client that has sent this and left still wants it done.
 		if err := jobs.Do(context.WithoutCancel(r.Context()), v, queue, id); err != nil {
 			return nil, err
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// maxOrder bounds the body of a request: room for ten thousand tags.
+// maxOrder limits the body of a request: room for ten thousand tags.
 const maxOrder = 1 << 20
 
-// A purgeOrder is the body of POST /purge. One of URL, Tags and All.
+// A purgeOrder is the body of POST /purge. Exactly one of URL, Tags and All is set.
 type purgeOrder struct {
 	URL    string   `json:"url"`
 	Tags   []string `json:"tags"`
@@ -26,7 +26,7 @@ type purgeOrder struct {
 	Expire bool     `json:"expire"` // make them stale instead of removing them
 }
 
-// check says what is wrong with the order.
+// check returns what is wrong with the order.
 func (o purgeOrder) check() error {
 	n := 0
 	for _, given := range []bool{o.URL != "", len(o.Tags) > 0, o.All} {
@@ -58,7 +58,7 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	result := map[string]any{"expire": o.Expire}
 	cache := s.gateway.Cache()
 	var purged error
-	// A client that has sent this and left wants it done all the same.
+	// A client that has sent this and left still wants it done.
 	ctx := context.WithoutCancel(r.Context())
 	url, tags, all := cache.Invalidate, cache.InvalidateTags, cache.InvalidateAll
 	if o.Expire {
@@ -76,7 +76,7 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 		result["responses"] = cache.Stats().Responses
 		purged = all(ctx)
 	default:
-		// The cache finds the responses of a tag when they are next asked for.
+		// The cache finds the responses of a tag when they are next requested.
 		purged = tags(ctx, o.Tags...)
 		result["tags"] = len(o.Tags)
 	}
@@ -84,7 +84,7 @@ func (s *server) purge(w http.ResponseWriter, r *http.Request) {
 	if cache.Stats().Fleet != nil {
 		result["fleet"] = "purged"
 	}
-	if purged != nil { // the others go on serving it
+	if purged != nil { // the others continue to serve it
 		status, result["fleet"], result["error"] = http.StatusServiceUnavailable, "not reached", purged.Error()
 		s.o.Logger.Warn("a purge has not reached the fleet", "error", purged)
 	}
@@ -99,7 +99,7 @@ type question struct {
 	Headers map[string]values `json:"headers"`
 }
 
-// values are those of a field: a string, or an array of them.
+// values holds the values of a field: a string, or an array of strings.
 type values []string
 
 func (v *values) UnmarshalJSON(b []byte) error {
@@ -141,8 +141,8 @@ func (s *server) explain(w http.ResponseWriter, r *http.Request, q question) {
 	}{route, e})
 }
 
-// request is the request to explain, as the server would have received it from
-// this client.
+// request returns the request to explain, as the server would have received it from this
+// client.
 func (q question) request(from *http.Request) (*http.Request, error) {
 	u, err := absolute(q.URL)
 	if err != nil {
@@ -171,7 +171,7 @@ func (q question) request(from *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// absolute reads a URL as clients of the proxy use it.
+// absolute parses a URL as clients of the proxy use it.
 func absolute(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -190,7 +190,7 @@ func absolute(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// inJSON says what is wrong with a body for v in words of JSON, not of Go.
+// inJSON describes what is wrong with a body for v in terms of JSON, not of Go.
 func inJSON(err error, v any) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown { // it has no type of its own
@@ -219,7 +219,7 @@ func inJSON(err error, v any) error {
 	return fmt.Errorf("%q is a JSON %s; want %s", wrong.Field, wrong.Value, want)
 }
 
-// read reads the body into v, and answers itself if it cannot.
+// read decodes the body into v, and writes the error response if it cannot.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder))
 	d.DisallowUnknownFields()

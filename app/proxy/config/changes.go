@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Changes are what differs between two configurations: settings by their paths,
-// such as routes[shop].cache.ttl, with the name or address of what is in a list.
-// They hold no values, which may be secret.
+// Changes are the differences between two configurations: the paths of settings, such as
+// routes[shop].cache.ttl, in which list items are identified by name or address. They
+// contain no values, which may be secret.
 type Changes struct{ Added, Removed, Changed []string }
 
-// Compare returns what has changed from one Config to another. Files that they
-// name are not looked into.
+// Compare returns the changes from one Config to another. It does not read the files that
+// they name.
 func Compare(from, to *Config) Changes {
 	var c Changes
 	c.section(root, "", reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem())
@@ -42,8 +42,8 @@ func (c *Changes) section(fields []*field, path string, from, to reflect.Value) 
 	}
 }
 
-// list compares lists of sections, which are identified by their first setting:
-// a name or an address.
+// list compares lists of sections, which are identified by their first setting, a name or
+// an address.
 func (c *Changes) list(f *field, path string, from, to reflect.Value) {
 	names := func(list reflect.Value) []string {
 		var all []string

@@ -1,7 +1,7 @@
 package config
 
-// Config is what weir proxy does. [Load] fills in every default, so a Config
-// that it returned says all there is to say.
+// Config is the configuration of weir proxy. [Load] fills in every default, so the Config
+// that it returns is complete.
 type Config struct {
 	Listen         []Listener `yaml:"listen" help:"Addresses for clients. The default is one listener on 127.0.0.1:8080."`
 	Admin          Admin      `yaml:"admin" help:"The listener for operators: console, health, statistics, metrics, explain, purge and profiles. It is separate because clients must not reach any of these."`
@@ -19,7 +19,7 @@ type Config struct {
 	Upstreams      []Upstream `yaml:"upstreams" required:"true" gw:"Upstreams" help:"The services behind the proxy. At least one is required, here or by --upstream."`
 	Routes         []Route    `yaml:"routes" gw:"Routes" help:"Which requests go to which upstream, and how they are treated. If several routes match, the most specific one wins: by host, path, method, then by order in this file. With a single upstream you may omit routes: one route then takes all requests."`
 
-	// Warnings are what is allowed and yet looks wrong.
+	// Warnings lists settings that are allowed but look wrong.
 	Warnings Faults `yaml:"-"`
 }
 
@@ -31,8 +31,7 @@ type Listener struct {
 	H2C           bool   `yaml:"h2c" default:"false" help:"Also serves HTTP/2 without TLS, to clients with prior knowledge. Upgrade: h2c is rejected either way."`
 }
 
-// TLS is a certificate with its key. Both files are read again when the
-// configuration is.
+// TLS is a certificate with its key. A reload of the configuration reads both files again.
 type TLS struct {
 	Cert string `yaml:"cert" required:"true" form:"file" help:"PEM file with the certificate and its chain."`
 	Key  string `yaml:"key" required:"true" form:"file" help:"PEM file with the private key. Only the proxy's user should be able to read it."`
@@ -47,7 +46,7 @@ type Admin struct {
 	AllowedHosts []string `yaml:"allowed_hosts,omitempty" form:"host" help:"Host names that requests to the admin listener may use, besides localhost and its own address. Requests with any other Host are rejected."`
 }
 
-// Log is what is written about what happens.
+// Log configures the logs.
 type Log struct {
 	Format string   `yaml:"format" default:"json" enum:"json,text,combined" help:"json and text apply to both logs. combined writes the access log in Apache's combined format and the program's log as text."`
 	Level  string   `yaml:"level" default:"info" enum:"debug,info,warn,error" help:"Lowest level that is logged. It does not affect the access log."`
@@ -57,13 +56,13 @@ type Log struct {
 	Lines  int      `yaml:"lines_per_second" default:"100" min:"1" max:"1000000" help:"Limit on lines in the access log. Lines beyond it are dropped and counted."`
 }
 
-// Drain is how the proxy ends.
+// Drain configures the shutdown.
 type Drain struct {
 	Delay   Duration `yaml:"delay" default:"0s" min:"0s" max:"10m" help:"Time for which the proxy still accepts connections after it reports not ready, so that load balancers notice."`
 	Timeout Duration `yaml:"timeout" default:"30s" min:"0s" max:"1h" help:"Time for requests in flight to finish after delay. Then they are cut."`
 }
 
-// Server are the limits on clients.
+// Server holds the limits on clients.
 type Server struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" default:"10s" min:"100ms" max:"10m" help:"Limit on the time for a request's header section."`
 	ReadTimeout       Duration `yaml:"read_timeout" default:"none" min:"100ms" max:"24h" none:"0" help:"Limit on the time for a whole request with its body. There is none by default because large uploads take long; idle_timeout of the route cuts uploads that stop."`
@@ -82,12 +81,12 @@ type Server struct {
 	BlockedShare      float64  `yaml:"blocked_share" default:"0.5" min:"0.01" max:"1" gw:"Clients.BlockedShare" help:"Share of an upstream's concurrency that calls may hold while they wait for their clients. Beyond it, the slowest clients are cut while other requests are queued, except clients faster than 128KiB per second. 1 disables the limit."`
 }
 
-// Loops says when a request that comes back is a loop.
+// Loops sets when a returning request counts as a loop.
 type Loops struct {
 	Allow int `yaml:"allow" default:"1" min:"1" max:"100" gw:"MaxPasses" help:"How often a request may pass this proxy. Set more than 1 if an origin sends requests back through it on purpose."`
 }
 
-// Memory bounds the store.
+// Memory limits the store.
 type Memory struct {
 	Memory Size `yaml:"memory" default:"64MiB" min:"1MiB" max:"1TiB" help:"Limit on stored responses and on buffers of calls in flight."`
 }

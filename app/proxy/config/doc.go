@@ -1,11 +1,11 @@
 // Package config is the configuration of weir proxy: a YAML file, WEIR_*
-// variables over it, flags over both. It is strict. What it does not understand
-// is a [Fault] that names the place and, where it can, what was meant; all of
-// them are reported at once.
+// variables over it, flags over both. It is strict: anything unknown or invalid is a
+// [Fault] with the position and, if possible, a suggestion. All faults are reported at
+// once.
 //
 // The structs are the only list of settings. Their tags carry the name, the
-// default, the bounds and the meaning, and from them come the decoder, the JSON
-// schema, the reference page and the way into a [gateway.Config]:
+// default, the bounds and the meaning, and the decoder, the JSON schema, the reference page
+// and the conversion to a [gateway.Config] are derived from them:
 //
 //	yaml     the name in the file
 //	default  as it would be written; lists with commas

@@ -7,8 +7,8 @@ import (
 // An entry is a key of a mapping with its value.
 type entry struct{ key, value *yaml.Node }
 
-// entries returns those of a mapping: its own, and after them those that come
-// through << and that it does not have itself.
+// entries returns the entries of a mapping: its own, then those merged with << that it does
+// not have itself.
 func (d *decoder) entries(p place, n *yaml.Node) []entry {
 	var out []entry
 	have := map[string]bool{}
@@ -16,7 +16,7 @@ func (d *decoder) entries(p place, n *yaml.Node) []entry {
 	return out
 }
 
-// collect adds the entries of one mapping; inside says through which it came.
+// collect adds the entries of one mapping; inside holds the mappings that lead to it.
 func (d *decoder) collect(p place, n *yaml.Node, have map[string]bool, out *[]entry, inside map[*yaml.Node]bool) {
 	inside[n] = true
 	defer delete(inside, n)
@@ -48,7 +48,7 @@ func (d *decoder) collect(p place, n *yaml.Node, have map[string]bool, out *[]en
 	}
 }
 
-// merge adds what << names: a mapping, or a list of them.
+// merge adds the mapping, or list of mappings, that << refers to.
 func (d *decoder) merge(p place, have map[string]bool, out *[]entry, inside map[*yaml.Node]bool) {
 	if !d.step(p) {
 		return

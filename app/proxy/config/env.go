@@ -13,24 +13,23 @@ const (
 	envConfig = "WEIR_CONFIG"
 )
 
-// notOurs are variables that begin as ours do and are somebody else's: of weir
-// jobs, of the tests and tools of this repository, and of Kubernetes, which gives each
-// container some for every service of its namespace, and so for one called
-// weir.
+// notOurs matches variables with our prefix that belong to others: to weir jobs, to the
+// tests and tools of this repository, and to Kubernetes, which sets some in each container
+// for every service of its namespace, and so for one named weir.
 var notOurs = regexp.MustCompile(`^WEIR_(JOBS_(ADMIN|NATS|NAMESPACE|TOKEN_FILE|USER|PASSWORD_FILE|CREDS)|TEST_.*|LAB_.*|PROMISES_.*|MAVEN|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// servicePort is the value of the variable WEIR_PORT of such a service.
+// servicePort matches the value of WEIR_PORT for such a service.
 var servicePort = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 
-// A setting is one that a flag or a variable gives.
+// A setting is a setting from a flag or a variable.
 type setting struct {
 	path   string
 	values []string
 	origin string // --flag or WEIR_VARIABLE
 }
 
-// settings returns those that flags and variables give, flags first choice, and
-// the faults of the variables' names.
+// settings returns the settings from flags and variables, of which flags take precedence,
+// and the faults of the variables' names.
 func (s Source) settings() ([]setting, Faults) {
 	var out []setting
 	known := []string{envConfig}
@@ -68,7 +67,7 @@ func (s Source) settings() ([]setting, Faults) {
 	return out, faults
 }
 
-// EnvName is the variable of a flag: WEIR_DRAIN_DELAY of drain-delay.
+// EnvName returns the variable of a flag: WEIR_DRAIN_DELAY for drain-delay.
 func EnvName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

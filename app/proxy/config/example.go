@@ -11,7 +11,7 @@ var formExamples = map[string]string{
 	"route": "old-name",
 }
 
-// example is the setting as it may be written.
+// example returns the setting as it may be written.
 func (f *field) example() string {
 	value := f.exampleValue()
 	switch {
@@ -25,8 +25,8 @@ func (f *field) example() string {
 	return f.name + ": " + value
 }
 
-// exampleValue is one value of f, its default where that says something; "" for
-// what has no values of its own.
+// exampleValue returns a value of f, its default if that is useful; "" for a setting
+// without values of its own.
 func (f *field) exampleValue() string {
 	value, _, _ := strings.Cut(f.def, ",")
 	candidates := []string{value, formExamples[f.form]}
@@ -48,13 +48,13 @@ func (f *field) exampleValue() string {
 	return ""
 }
 
-// valueKnown tells a value, or a list of them, from sections and header fields.
+// valueKnown reports whether f is a value or a list of values, not a section or header
+// fields.
 func (f *field) valueKnown() bool {
 	return f.fields == nil && f.typ != typeFields && !strings.HasPrefix(f.typ.String(), "map")
 }
 
-// withExample ends a complaint that has neither an example nor a suggestion with
-// an example.
+// withExample appends an example to a fault that has neither an example nor a suggestion.
 func (f *field) withExample(err error) error {
 	m, ok := err.(*mistake)
 	if !ok || m.suggestion != "" || strings.Contains(m.problem, "such as ") {

@@ -10,28 +10,27 @@ import (
 	"github.com/weir-go/weir/plain"
 )
 
-// A Fault is one thing that is wrong with a configuration.
+// A Fault is one error in a configuration.
 type Fault struct {
 	// File is where it was written: a file's name, --flag or WEIR_VARIABLE.
 	File string
-	// Line and Column, counted from 1 and in characters, are 0 outside of files
-	// and where the fault is that something is missing from the whole of it.
+	// Line and Column count from 1, in characters. They are 0 outside files and if
+	// something is missing from the whole file.
 	Line, Column int
-	// Field is the setting, such as routes[0].cache.ttl. Empty where the file
-	// cannot be read.
+	// Field is the setting, such as routes[0].cache.ttl. It is empty if the file cannot be
+	// read.
 	Field string
-	// Value is what was written there; empty for what is no single value, and
-	// for secrets.
+	// Value is the value as written; empty for secrets and for anything but a single value.
 	Value string
-	// Problem says what is wrong, with the bound.
+	// Problem describes the fault, with the bound.
 	Problem string
-	// Suggestion is what may have been meant, or empty.
+	// Suggestion is what was probably meant, or empty.
 	Suggestion string
 	// Snippet is the line of the file, without secrets.
 	Snippet string
 }
 
-// Error is the fault in one line.
+// Error returns the fault in one line.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.File)
@@ -52,13 +51,13 @@ func (f *Fault) Error() string {
 	return plain.Text(strings.TrimPrefix(b.String(), ": "))
 }
 
-// Text is the fault for people: Error, and under it the line with a caret.
+// Text returns the fault for people: Error, and below it the line with a caret.
 func (f *Fault) Text() string {
 	if f.Snippet == "" {
 		return f.Error() + "\n"
 	}
 	runes := []rune(f.Snippet)
-	before := plain.Text(string(runes[:min(max(f.Column-1, 0), len(runes))])) // what is escaped is wider
+	before := plain.Text(string(runes[:min(max(f.Column-1, 0), len(runes))])) // escaped characters are wider
 	caret := strings.Map(func(r rune) rune {
 		if r != '\t' {
 			r = ' '
@@ -68,10 +67,10 @@ func (f *Fault) Text() string {
 	return fmt.Sprintf("%s\n    %s\n    %s^\n", f.Error(), plain.Text(f.Snippet), caret)
 }
 
-// Faults are all that is wrong: the error of [Load].
+// Faults holds all faults: it is the error of [Load].
 type Faults []*Fault
 
-// Error has one line for each.
+// Error returns one line for each fault.
 func (f Faults) Error() string {
 	var lines []string
 	for _, fault := range f {
@@ -80,7 +79,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Text has one block for each.
+// Text returns one block for each fault.
 func (f Faults) Text() string {
 	var b strings.Builder
 	for _, fault := range f {
@@ -89,7 +88,7 @@ func (f Faults) Text() string {
 	return b.String()
 }
 
-// Unwrap returns them as errors.
+// Unwrap returns the faults as errors.
 func (f Faults) Unwrap() []error {
 	var errs []error
 	for _, fault := range f {
@@ -98,7 +97,7 @@ func (f Faults) Unwrap() []error {
 	return errs
 }
 
-// sorted puts flags before variables before the file, and the file in order.
+// sorted sorts faults: flags, then variables, then the file in order.
 func (f Faults) sorted() Faults {
 	rank := func(f *Fault) int {
 		switch {
@@ -121,8 +120,8 @@ const (
 )
 
 var (
-	// userinfo is up to the last @ of a value: its user may have anything in it, such
-	// as a slash that belongs to a password. bareUser is one before an address.
+	// userinfo matches up to the last @ of a value, because a password may contain
+	// anything, such as a slash. bareUser matches a user before an address.
 	userinfo    = regexp.MustCompile(`(\w://)(?:\S*|[^"]*)@`)
 	bareUser    = regexp.MustCompile(`[^\s"'\[\]{},:/]*:[^\s"'\[\]{},/][^\s"'\[\]{},]*@`)
 	secretValue = regexp.MustCompile(`(?i)^(.*?(?:token|secret|passw|authoriz|cookie|credential|api[-_]?key|private)[\w-]*["']?\s*:\s*).+$`)
@@ -133,7 +132,7 @@ func withoutUser(text string) string {
 	return bareUser.ReplaceAllString(userinfo.ReplaceAllString(text, "$1…@"), "…@")
 }
 
-// show is a value fit to be shown.
+// show returns a value in a form that is safe to show.
 func show(value string) string {
 	value = withoutUser(value)
 	if r := []rune(value); len(r) > maxValue {
@@ -142,7 +141,7 @@ func show(value string) string {
 	return value
 }
 
-// showLine is a line of a file fit to be shown: without what may be a secret.
+// showLine returns a line of a file without possible secrets.
 func showLine(line string) string {
 	line = withoutUser(strings.TrimRight(line, "\r\n"))
 	if !notSecret.MatchString(line) {

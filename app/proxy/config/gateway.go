@@ -16,9 +16,8 @@ import (
 	"github.com/weir-go/weir/weirhttp"
 )
 
-// Gateway is what c says to the gateway, with a new cache; take the old one for
-// an Update. It reads the files that c names, and its error joins what is wrong
-// with them.
+// Gateway returns the gateway.Config for c, with a new cache; use the old cache for an
+// Update. It reads the files that c names, and its error joins their faults.
 func (c *Config) Gateway() (gateway.Config, error) {
 	g, err := c.gateway()
 	if err != nil {
@@ -28,7 +27,7 @@ func (c *Config) Gateway() (gateway.Config, error) {
 	return g, err
 }
 
-// gateway is Gateway without a cache.
+// gateway is like Gateway, without a cache.
 func (c *Config) gateway() (gateway.Config, error) {
 	var g gateway.Config
 	convert(root, reflect.ValueOf(c).Elem(), reflect.ValueOf(&g).Elem())
@@ -44,7 +43,7 @@ func (c *Config) gateway() (gateway.Config, error) {
 		r := &c.Routes[i]
 		g.Routes[i].Observe = r.Observe || c.Observe
 		if r.HotKeys == 0 {
-			g.Routes[i].HotKeys = -1 // as the gateway says none
+			g.Routes[i].HotKeys = -1 // the gateway's value for none
 		}
 		if r.Rate != nil {
 			g.Routes[i].RateBy = r.Rate.By
@@ -82,8 +81,7 @@ func readHeader(file string) (string, error) {
 
 var typeTLS = reflect.TypeFor[*tls.Config]()
 
-// convert copies the fields of one struct to those of the gateway's that their
-// tags name.
+// convert copies the fields of a struct to the gateway's fields that their tags name.
 func convert(fields []*field, from, to reflect.Value) {
 	for _, f := range fields {
 		v := from.Field(f.index)
@@ -132,7 +130,7 @@ var priorities = map[string]limit.Priority{
 	"background": limit.Background, "low": limit.Low, "normal": limit.Normal, "high": limit.High,
 }
 
-// toGateway is one value as the gateway has it.
+// toGateway converts one value to the gateway's type.
 func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 	switch value := v.Interface().(type) {
 	case Fields:
@@ -165,8 +163,8 @@ func (f *field) toGateway(v reflect.Value, t reflect.Type) reflect.Value {
 	return v.Convert(t)
 }
 
-// gatewayAddresses turns paths of the gateway, within an upstream or a route or
-// at the top, into ours.
+// gatewayAddresses maps the gateway's paths, within an upstream or a route or at the top,
+// to settings.
 func gatewayAddresses(fields []*field) map[string]string {
 	out := map[string]string{}
 	var add func(fields []*field, ours, theirs string)

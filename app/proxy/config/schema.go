@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Patterns of the values that are text with a unit.
+// Patterns for values that are text with a unit.
 const (
 	patternDuration = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`
 	patternSize     = `^(0|[1-9][0-9]*)(B|KiB|MiB|GiB|TiB)?$`
 )
 
-// Schema is the JSON Schema (2020-12) of a file, for editors. It knows less
-// than [Load]: no bounds of durations and sizes, and nothing about how settings
-// go together.
+// Schema is the JSON Schema (2020-12) of a file, for editors. It checks less than [Load]:
+// no bounds of durations and sizes, and no rules between settings.
 func Schema() []byte {
 	s := objectSchema(root)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -94,7 +93,7 @@ func (f *field) schema() map[string]any {
 	return s
 }
 
-// valueSchema is that of one value.
+// valueSchema returns the schema of one value.
 func (f *field) valueSchema(t reflect.Type) map[string]any {
 	s := map[string]any{}
 	switch {
@@ -146,7 +145,7 @@ func (f *field) defaultList() []any {
 
 func (f *field) defaultValue() any { return f.jsonValue(f.def) }
 
-// jsonValue is a value, as it would be written, in JSON.
+// jsonValue returns a written value as JSON.
 func (f *field) jsonValue(text string) any {
 	t := f.valueType()
 	switch {
@@ -160,7 +159,7 @@ func (f *field) jsonValue(text string) any {
 	return text
 }
 
-// single is what one value is, in words.
+// single describes one value in words.
 func (f *field) single() string {
 	t := f.valueType()
 	switch {
@@ -180,7 +179,7 @@ func (f *field) single() string {
 	return "a text"
 }
 
-// label is the type in the documents.
+// label returns the type's name in the docs.
 func (f *field) label() string {
 	t, list := f.valueType(), ""
 	if f.isList() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A field is one setting, read from the tags of its struct.
+// A field is one setting, described by the tags of its struct.
 type field struct {
 	name   string // in the file
 	index  int    // in the struct
@@ -18,7 +18,7 @@ type field struct {
 	hasDef bool
 	min    string
 	max    string
-	none   string // what the gateway calls none
+	none   string // the gateway's value for none
 	enum   []string
 	form   string
 	gw     string
@@ -39,8 +39,8 @@ var (
 // root describes the whole file.
 var root = describe(reflect.TypeFor[Config]())
 
-// describe reads the tags of a struct. It panics where they make no sense, so
-// that any test at all finds it.
+// describe reads the tags of a struct. It panics if they are invalid, so that any test
+// finds it.
 func describe(t reflect.Type) []*field {
 	var fields []*field
 	for i := range t.NumField() {
@@ -90,8 +90,8 @@ func structOf(t reflect.Type) reflect.Type {
 
 func (f *field) isList() bool { return f.typ.Kind() == reflect.Slice }
 
-// valueType is the type of one value: of an item of a list, and of what a
-// pointer points to, whose nil says that nothing was written.
+// valueType returns the type of one value: of a list's item, or of a pointer's target. A
+// nil pointer means that nothing was written.
 func (f *field) valueType() reflect.Type {
 	if f.isList() || f.typ.Kind() == reflect.Pointer {
 		return f.typ.Elem()
@@ -99,7 +99,7 @@ func (f *field) valueType() reflect.Type {
 	return f.typ
 }
 
-// set gives a field of a struct its value.
+// set sets a field of a struct.
 func (f *field) set(v, value reflect.Value) {
 	if f.typ.Kind() == reflect.Pointer {
 		v.Set(reflect.New(f.typ.Elem()))
@@ -108,11 +108,11 @@ func (f *field) set(v, value reflect.Value) {
 	v.Set(value)
 }
 
-// isSection tells a struct, with a pointer or without.
+// isSection reports whether the field is a struct or a pointer to one.
 func (f *field) isSection() bool { return f.fields != nil && !f.isList() }
 
-// parse reads one value, of the field itself or of an item of its list, and
-// checks it against the bounds. Its error is a *mistake.
+// parse parses one value, of the field itself or of an item of its list, and checks the
+// bounds. Its error is a *mistake.
 func (f *field) parse(text string) (reflect.Value, error) {
 	t := f.valueType()
 	if text == none && !f.noNone {
@@ -157,7 +157,7 @@ func parseAs(t reflect.Type, text string) (reflect.Value, error) {
 	return reflect.ValueOf(v).Convert(t), nil
 }
 
-// orNone adds to a complaint that none may be written, too.
+// orNone adds to a fault that none is allowed too.
 func (f *field) orNone(text string, err error) error {
 	m, ok := err.(*mistake)
 	if !ok || f.noNone {
@@ -190,7 +190,7 @@ func (f *field) bounds(v reflect.Value) error {
 	return m
 }
 
-// span is the bounds in words.
+// span returns the bounds in words.
 func (f *field) span() string {
 	var s string
 	switch {
@@ -223,7 +223,7 @@ func less(a, b reflect.Value) bool {
 	return a.Int() < b.Int()
 }
 
-// checkText checks a text against the enum or the form.
+// checkText checks a text against its enum or form.
 func (f *field) checkText(text string) error {
 	if f.enum != nil && !slices.Contains(f.enum, text) {
 		return &mistake{"must be " + alternatives(f.enum), nearest(text, f.enum)}
@@ -236,8 +236,8 @@ func (f *field) checkText(text string) error {
 	return nil
 }
 
-// setDefaults gives every field of a struct its default, down to lists and
-// pointers, which begin empty.
+// setDefaults sets every field of a struct to its default, except lists and pointers, which
+// start empty.
 func setDefaults(fields []*field, v reflect.Value) {
 	for _, f := range fields {
 		target := v.Field(f.index)
@@ -264,7 +264,7 @@ func (f *field) mustParse(text string) reflect.Value {
 	return v
 }
 
-// gatewayNone is what the gateway calls none.
+// gatewayNone returns the gateway's value for none.
 func (f *field) gatewayNone() int64 {
 	n, err := strconv.ParseInt(f.none, 10, 64)
 	if err != nil {

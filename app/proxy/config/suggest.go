@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nearest returns which of names was meant by word, or "".
+// nearest returns the name that word probably means, or "".
 func nearest(word string, names []string) string {
 	best, bestDistance := "", 0
 	plain := plainName(word)
@@ -22,16 +22,15 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// plainName takes away what people write in different ways: readTimeout,
-// read-timeout, READ_TIMEOUT.
+// plainName removes differences in spelling: readTimeout, read-timeout, READ_TIMEOUT.
 func plainName(s string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
 }
 
-// distance is how many letters have to be put in, taken out, replaced, or
-// swapped with their neighbour to make b of a (optimal string alignment).
+// distance returns how many letters must be inserted, deleted, replaced, or swapped with
+// their neighbour to turn a into b (optimal string alignment).
 func distance(a, b string) int {
-	const most = 64 // beyond it nothing is a slip of the pen
+	const most = 64 // beyond it a word is not a typo
 	x, y := []rune(a), []rune(b)
 	if len(x) > most || len(y) > most {
 		return most
@@ -66,7 +65,7 @@ func alternatives(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// sections says under which sections a field of that name exists.
+// sections returns the sections in which a field of that name exists.
 func sections(name string) []string {
 	var found []string
 	eachField(root, "", func(path string, f *field) {
@@ -77,7 +76,7 @@ func sections(name string) []string {
 	return found
 }
 
-// rightForms are sections and lists as they are written most often.
+// rightForms shows sections and lists in their most common form.
 var rightForms = map[string]string{
 	"listen": "listen: [{address: 127.0.0.1:8080}]", "upstreams": "upstreams: [{name: shop, servers: [http://127.0.0.1:3000]}]",
 	"routes": "routes: [{name: all}]", "rate": "rate: {requests: 10, per: 1s}", "async": "async: {budget: 2s}",
@@ -93,7 +92,7 @@ var rightForms = map[string]string{
 
 var inBrackets = regexp.MustCompile(`\[\d+\]`)
 
-// rightForm ends a complaint about a setting of the wrong kind.
+// rightForm completes a fault about a setting of the wrong kind.
 func rightForm(path string) string {
 	parts := strings.Split(inBrackets.ReplaceAllString(path, ""), ".")
 	last := parts[len(parts)-1]
@@ -120,8 +119,7 @@ func eachField(fields []*field, prefix string, visit func(path string, f *field)
 	}
 }
 
-// unknownField says what may have been meant by a field that is not among
-// fields.
+// unknownField suggests what an unknown field was probably meant to be.
 func unknownField(name string, fields []*field) *mistake {
 	var names []string
 	for _, f := range fields {
@@ -131,7 +129,7 @@ func unknownField(name string, fields []*field) *mistake {
 		}
 	}
 	if near := slip(name, names); near != "" {
-		return &mistake{"unknown field", near} // what is valid here is meant before what is elsewhere
+		return &mistake{"unknown field", near} // fields that are valid here take precedence over those elsewhere
 	}
 	for _, candidate := range []string{name, strings.ToLower(name), strings.ReplaceAll(name, "-", "_")} {
 		if at := sections(candidate); len(at) > 0 {
@@ -145,7 +143,8 @@ func unknownField(name string, fields []*field) *mistake {
 	return &mistake{problem: "unknown field; there are " + strings.Join(names, ", ")}
 }
 
-// slip returns which of names word is but for its end, as in server for servers, or "".
+// slip returns the name that differs from word only at the end, such as servers for server,
+// or "".
 func slip(word string, names []string) string {
 	plain := plainName(word)
 	for _, name := range names {

@@ -1,6 +1,6 @@
 package config
 
-// Upstream is a pool of servers that do the same.
+// Upstream is a pool of equivalent servers.
 type Upstream struct {
 	Name        string       `yaml:"name" required:"true" form:"name" gw:"Name" help:"Name that routes use."`
 	Servers     []string     `yaml:"servers" required:"true" least:"1" form:"server" gw:"Servers" help:"Base URLs without a path: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS."`
@@ -17,7 +17,7 @@ type Upstream struct {
 	Retry       Retry        `yaml:"retry" gw:"Retry" help:"Which calls are retried. By default none: a request runs once at the origin."`
 }
 
-// UpstreamTLS says how https servers are verified, and who we are to them.
+// UpstreamTLS configures how https servers are verified, and the client certificate.
 type UpstreamTLS struct {
 	CA         string `yaml:"ca,omitempty" form:"file" help:"PEM file with the certificates to trust instead of the system's roots."`
 	Cert       string `yaml:"cert,omitempty" form:"file" help:"PEM file with the client certificate, for servers that ask for one. Needs key."`
@@ -25,7 +25,7 @@ type UpstreamTLS struct {
 	ServerName string `yaml:"server_name,omitempty" form:"host" help:"Name that certificates must match, instead of the host in the URL."`
 }
 
-// Health says how servers are found to be ill.
+// Health configures how unhealthy servers are detected.
 type Health struct {
 	Path      string   `yaml:"path,omitempty" form:"path" gw:"Path" help:"Path that is requested from each server with GET every interval; 200 to 399 is healthy. Without it there are no active checks."`
 	Interval  Duration `yaml:"interval" default:"2s" min:"10ms" max:"1h" gw:"Interval" help:"Time between two checks."`
@@ -36,7 +36,7 @@ type Health struct {
 	Eject     Duration `yaml:"eject" default:"10s" min:"100ms" max:"1h" gw:"Eject" help:"How long such a server is not used."`
 }
 
-// Retry says what is tried again.
+// Retry configures retries.
 type Retry struct {
 	Attempts int      `yaml:"attempts" default:"1" min:"1" max:"10" gw:"Attempts" help:"Maximum number of calls for one request. 1 means no retry."`
 	On       []int    `yaml:"statuses" default:"502,503,504" min:"400" max:"599" least:"1" gw:"On" help:"Statuses that are retried. Broken connections always are."`
