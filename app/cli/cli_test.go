@@ -75,14 +75,14 @@ func TestHelp(t *testing.T) {
 			"--config", "--listen", "--upstream", "--admin", "--drain-timeout",
 			"SIGHUP", "SIGTERM", "Exit code",
 		}},
-		{[]string{"proxy", "check", "--help"}, []string{"Usage: weir proxy check", "--config", "Nothing is started", "Exit code"}},
+		{[]string{"proxy", "check", "--help"}, []string{"Usage: weir proxy check", "--config", "It starts nothing", "Exit code"}},
 		{[]string{"jobs", "--help"}, []string{
-			"Usage: weir jobs", "In a hurry:", "WEIR_JOBS_ADMIN", "--admin", "--nats", "--token-file", "States: queued", "Exit code",
+			"Usage: weir jobs", "Quick start:", "WEIR_JOBS_ADMIN", "--admin", "--nats", "--token-file", "States: queued", "Exit code",
 			"jobs list", "jobs show", "jobs dead", "jobs queues", "jobs retry", "jobs cancel", "jobs drop",
 		}},
 		{[]string{"jobs", "list", "--help"}, []string{"Examples:", "--state", "1 to 100000", "queued, running, retrying, done, failed, dead or canceled", "--json"}},
 		{[]string{"jobs", "show", "--help"}, []string{"first 6 characters", "--watch", "Inputs and results are not shown"}},
-		{[]string{"jobs", "retry", "--help"}, []string{"--all", "--yes", "has its input as it was"}},
+		{[]string{"jobs", "retry", "--help"}, []string{"--all", "--yes", "keeps its id and its input"}},
 		{[]string{"demo", "--help"}, []string{
 			"Usage: weir demo", "Examples:", "weir demo --json",
 			"--duration", "500ms to 10m", "4s by default",

@@ -156,7 +156,7 @@ func TestDemoPostgres(t *testing.T) {
 // The table is dropped whenever the signal comes.
 func TestDemoPostgresInterrupted(t *testing.T) {
 	url := pgtest.URL(t)
-	for _, step := range []string{"writing the table", "working out", "level 1 of 5", "level 4 of 5"} {
+	for _, step := range []string{"writing the table", "computing the correct responses", "level 1 of 5", "level 4 of 5"} {
 		t.Run(step, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			s := newSession()

@@ -33,7 +33,9 @@ type jobsCmd struct {
 func (jobsCmd) Help() string {
 	return `Manages jobs, through a running proxy or the NATS servers that store them.
 
-Quick start:\n\n    export WEIR_JOBS_ADMIN=http://127.0.0.1:9090   # or WEIR_JOBS_NATS=nats://127.0.0.1:4222
+Quick start:
+
+    export WEIR_JOBS_ADMIN=http://127.0.0.1:9090   # or WEIR_JOBS_NATS=nats://127.0.0.1:4222
     weir jobs queues                        # is something piling up?
     weir jobs dead                          # what has died, and why
     weir jobs show 3f9a12c4                 # everything about one job

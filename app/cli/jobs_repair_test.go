@@ -139,14 +139,14 @@ func TestJ1_RepairReportsAndRecovers(t *testing.T) {
 			t.Errorf("the report is\n%s\nwant %q in it", table, want)
 		}
 	}
-	if want := "without --dry-run they are repaired"; !strings.Contains(s.stderr.String(), want) {
+	if want := "run without --dry-run to repair them"; !strings.Contains(s.stderr.String(), want) {
 		t.Errorf("standard error has %q; want %q", s.stderr.String(), want)
 	}
 	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Error("the dry run has changed the folder")
 	}
 
-	if got := repair(0).stdout.String(); !strings.Contains(got, "Repaired. What was cut is in "+dir) {
+	if got := repair(0).stdout.String(); !strings.Contains(got, "Repaired. The data that was cut is in "+dir) {
 		t.Errorf("weir jobs repair wrote\n%s\nwant where the copy is", got)
 	}
 	healed := report(0, "--dry-run")
