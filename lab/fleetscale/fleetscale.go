@@ -1,4 +1,4 @@
-// Package fleetscale computes what a fleet in its steady state asks of its engine:
+// Package fleetscale computes the load of a fleet in its steady state on its engine:
 // commands, bytes pushed, and the CPU time that both take. It goes beyond the
 // number of instances that one machine can run.
 //
@@ -16,7 +16,7 @@ import (
 type Fleet struct {
 	Instances int
 	Keys      int
-	Rate      float64       // Gets a second of each instance
+	Rate      float64       // Gets per second of each instance
 	TTL       time.Duration // of each value, and the MemoryCap
 	Value     int           // bytes of a value, with its header
 }
@@ -50,7 +50,7 @@ const (
 	Values            // the value too, to all instances
 )
 
-// A Demand is what one second asks of the engine, or of all shards together.
+// A Demand is the load of one second on the engine, or on all shards together.
 type Demand struct {
 	Loads    float64
 	Commands float64
@@ -62,10 +62,10 @@ type Demand struct {
 // PerGet is how many commands a Get costs.
 func (d Demand) PerGet(f Fleet) float64 { return d.Commands / (f.Rate * float64(f.Instances)) }
 
-// Demand returns what f asks.
+// Demand returns the load of f.
 //
 // With x the Gets of a key in a TTL on one of n instances, the time from one load of
-// it to the next is 1+1/nx of the TTL: it expires, and then somebody asks. A load
+// it to the next is 1+1/nx of the TTL: it expires, and then an instance asks. A load
 // takes two commands. Each other instance gets a request for the key before it
 // expires with a probability of 1-exp(-x), and then asks once, unless it has got the
 // value. An instance is taken to hold each key whose values are pushed.

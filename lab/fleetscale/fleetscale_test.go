@@ -18,7 +18,7 @@ var round = fleetscale.Costs{
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
-// One key, 2 Gets a second on each of 3 instances: a load every 1+1/6 seconds, and
+// One key, 2 Gets per second on each of 3 instances: a load every 1+1/6 seconds, and
 // each of the other two asks with a probability of 1-exp(-2).
 func TestDemandOfOneKey(t *testing.T) {
 	loads, asks := 6.0/7, 2*(1-math.Exp(-2))

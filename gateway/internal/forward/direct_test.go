@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,41 +66,6 @@ func echo(fn func(c net.Conn, path string) bool) func(net.Conn, *bufio.Reader) {
 
 func answer(c net.Conn, path string) {
 	fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
-}
-
-// A connection that the server has closed, or on which it has sent unrequested bytes, is
-// not used for the next request.
-func TestH15_DeadConnectionsAreNotUsed(t *testing.T) {
-	for name, after := range map[string]func(c net.Conn){
-		"closed": func(c net.Conn) { c.Close() },
-		"reset":  resetConn,
-		"bytes":  func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var conns atomic.Int32
-			tr := serve(t, loopback(t), func(c net.Conn, br *bufio.Reader) {
-				n := conns.Add(1)
-				echo(func(c net.Conn, path string) bool {
-					answer(c, path)
-					if n == 1 {
-						<-time.After(5 * time.Millisecond) // not in one piece with the response
-						after(c)
-						<-time.After(50 * time.Millisecond) // the client looks before we go
-					}
-					return n > 1
-				})(c, br)
-			}).transport(t, "http")
-			for _, path := range []string{"/one", "/two", "/three"} {
-				if got, err := fetchBody(t.Context(), tr, path); got != path || err != nil {
-					t.Errorf("GET %s = %q, %v; want its path", path, got, err)
-				}
-				<-time.After(30 * time.Millisecond) // for what after does to arrive
-			}
-			if n := conns.Load(); n != 2 {
-				t.Errorf("%d connections; want 2: one that died, and one for the others", n)
-			}
-		})
-	}
 }
 
 var errLeft = errors.New("the client has left")
@@ -180,5 +146,25 @@ func TestH5_ResponsesBelongToTheirRequests(t *testing.T) {
 	clients.Wait()
 	if n := whole.Load(); n < 16*200/4 {
 		t.Errorf("%d of %d responses were whole; does the test server work?", n, 16*200)
+	}
+}
+
+// The head of a response reaches the client although only the beginning of the first chunk
+// has come with it.
+func TestH4_HeadDoesNotWaitForTheRestOfAChunk(t *testing.T) {
+	for _, begun := range []string{"", "5", "5\r\n"} {
+		seen := make(chan struct{})
+		r := newRigOn(t, loopback, func(c net.Conn, br *bufio.Reader) {
+			http.ReadRequest(br)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"+begun)
+			<-seen
+			io.WriteString(c, "5\r\nhello\r\n0\r\n\r\n"[len(begun):])
+		})
+		c := r.client()
+		c.send("GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n")
+		if head := c.head(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+			t.Errorf("after %q: head %q; want 200", begun, head)
+		}
+		close(seen)
 	}
 }

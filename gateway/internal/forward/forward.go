@@ -277,7 +277,7 @@ func (x *relay) copyBody(resp *http.Response) error {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
 	if size := resp.ContentLength; x.sink != nil && size >= 0 && size <= int64(min(buffered(resp), len(buffer))) {
-		n, err := io.ReadFull(resp.Body, buffer[:size]) // nothing has to be waited for
+		n, err := io.ReadFull(resp.Body, buffer[:size]) // all of it is here
 		if err == nil {
 			_, err = x.w.Write(buffer[:n])
 		}
@@ -306,10 +306,11 @@ func (x *relay) copyBody(resp *http.Response) error {
 	}
 }
 
-// buffered returns how much of the body can be read without a wait, as far as that is
-// known.
+// buffered returns how much of a body of known length can be read without blocking, as far as
+// that is known. It is 0 for chunks: the bytes at hand may be the size of one and none of its
+// data.
 func buffered(resp *http.Response) int {
-	if b, ok := resp.Body.(interface{ Buffered() int }); ok {
+	if b, ok := resp.Body.(interface{ Buffered() int }); ok && resp.ContentLength >= 0 {
 		return b.Buffered()
 	}
 	return 0

@@ -49,7 +49,7 @@ func main() {
 	if *to == "" {
 		return
 	}
-	if err := os.WriteFile(*to, picture().SVG(), 0o644); err != nil { //nolint:gosec // a picture for everybody
+	if err := os.WriteFile(*to, picture().SVG(), 0o644); err != nil { //nolint:gosec // a picture for the docs
 		fmt.Fprintln(os.Stderr, "fleetscale:", err)
 		os.Exit(1)
 	}
