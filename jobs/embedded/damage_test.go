@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weir-go/weir/jobs"
 	"github.com/weir-go/weir/jobs/embedded"
 )
 
@@ -165,4 +167,33 @@ func TestJ2_FencesGoOnAfterAStoreWasRestored(t *testing.T) {
 	}
 	w.fence = 1 << 20 // whatever was given after the copy was made
 	w.repaired(t, "restored", embedded.RepairOptions{Restored: true})
+}
+
+// The folder may vanish, and the machine with it, right after the first job.
+func TestJ1_AFolderThatVanishedIsMissedFromTheFirstJobOn(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "jobs")
+	s := start(t, embedded.Options{Dir: folder})
+	safe, _, _ := wardQueues(t, s)
+	if _, err := safe.Submit(t.Context(), "in", jobs.SubmitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What a crash at this moment leaves beside the folder, without the folder.
+	w := ward{dir: t.TempDir()}
+	left, err := filepath.Glob(folder + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range left {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, filepath.Base(file)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = embedded.Start(embedded.Options{Dir: w.folder()})
+	if _, ok := errors.AsType[*embedded.DamageError](err); !ok {
+		t.Errorf("Start = %v; want a DamageError, as the job is missing", err)
+	}
 }

@@ -28,7 +28,7 @@ type Server struct {
 	port int
 
 	flush *flusher
-	marks marks // only for watch, and Close after it
+	marks marks
 
 	stop    chan struct{} // closed by Close
 	watched chan struct{} // closed when watch has returned
@@ -66,7 +66,7 @@ func Start(o Options) (*Server, error) {
 		o: o, log: newLogger(o.Log), lock: lock,
 		stop: make(chan struct{}), watched: make(chan struct{}), halted: make(chan struct{}),
 	}
-	s.flush = newFlusher(o.Dir, s.log.fail)
+	s.flush = newFlusher(o.Dir, s.log.fail, func() { s.mark(false) })
 	ns, err := s.start()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())

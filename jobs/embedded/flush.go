@@ -28,9 +28,10 @@ import (
 // those before it which were the last until a moment ago, flushes all that was
 // acknowledged. Removals are notes in the same file.
 type flusher struct {
-	dir  string // of the streams
-	nc   *nats.Conn
-	fail func(error) // is called for a flush that failed
+	dir   string // of the streams
+	nc    *nats.Conn
+	fail  func(error) // is called for a flush that failed
+	began func()      // is called when a stream gets its first message, before the flush is answered
 
 	kick chan struct{}
 	stop chan struct{}
@@ -55,10 +56,10 @@ type asked struct {
 }
 
 // newFlusher flushes the streams in the folder of a server.
-func newFlusher(dir string, fail func(error)) *flusher {
+func newFlusher(dir string, fail func(error), began func()) *flusher {
 	return &flusher{
 		dir:    filepath.Join(dir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams"),
-		folder: dir, fail: fail,
+		folder: dir, fail: fail, began: began,
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		tails: make(map[string]*tail), follows: make(map[string]*disk.Follower),
 	}
@@ -134,6 +135,16 @@ func (f *flusher) marks() (map[string]disk.StreamMark, error) {
 		all[stream] = disk.StreamMark{Last: follower.Last()}
 	}
 	return all, nil
+}
+
+// last returns the sequence up to which a stream has been read since the start, or 0.
+func (f *flusher) last(stream string) uint64 {
+	f.work.Lock()
+	defer f.work.Unlock()
+	if follower := f.follows[stream]; follower != nil {
+		return follower.Last()
+	}
+	return 0
 }
 
 // jobs counts the jobs of a stream; below 0 where that would take long.
@@ -214,8 +225,12 @@ func (f *flusher) run() {
 		for _, a := range all {
 			err, is := done[a.stream]
 			if !is {
+				empty := f.last(a.stream) == 0
 				if err = f.once(a.stream); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					f.fail(err)
+				}
+				if empty && f.last(a.stream) > 0 {
+					f.began()
 				}
 				done[a.stream] = err
 			}

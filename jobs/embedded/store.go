@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -162,6 +163,7 @@ func (s *Server) consumers(ns *server.Server, queues []disk.Queue) error {
 
 // marks are what is written beside the folder.
 type marks struct {
+	mu      sync.Mutex // guards what follows
 	mark    disk.Mark
 	written time.Time
 	failed  bool
@@ -171,6 +173,8 @@ type marks struct {
 const markEvery = 10 * time.Second
 
 func (m *marks) start(p *disk.Prepared) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.mark.Streams = map[string]disk.StreamMark{}
 	for _, s := range p.Streams {
 		m.mark.Streams[disk.StreamPrefix+s.Namespace] = disk.StreamMark{Last: max(s.Last, s.Mark), Jobs: s.Jobs}
@@ -178,9 +182,13 @@ func (m *marks) start(p *disk.Prepared) {
 	m.written = time.Time{}
 }
 
-// mark writes the mark beside the folder, now and then or at the end.
+// mark writes the mark beside the folder, now and then or at the end. A stream is in
+// it before its first job is acknowledged, so that a start after the folder has
+// vanished always knows that there was one.
 func (s *Server) mark(end bool) {
 	m := &s.marks
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	last, err := s.flush.marks()
 	if err != nil {
 		return // the flush says so
@@ -189,7 +197,7 @@ func (s *Server) mark(end bool) {
 	fresh := false
 	for stream, is := range last {
 		was, known := m.mark.Streams[stream]
-		fresh = fresh || !known
+		fresh = fresh || !known || was.Last == 0
 		changed = changed || was.Last < is.Last
 	}
 	if !changed || !end && !fresh && time.Since(m.written) < markEvery {
@@ -238,6 +246,8 @@ func (s *Server) vanished() bool {
 	if errors.Is(err, os.ErrNotExist) || err == nil && err2 == nil && !os.SameFile(info, was) {
 		return true
 	}
+	s.marks.mu.Lock()
+	defer s.marks.mu.Unlock()
 	for stream := range s.marks.mark.Streams {
 		if _, err := os.Stat(filepath.Join(s.flush.dir, stream, "msgs")); errors.Is(err, os.ErrNotExist) {
 			return true

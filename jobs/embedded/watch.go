@@ -49,10 +49,10 @@ func (s *Server) watch() {
 
 // giveUp ends the server within, as what it would acknowledge would be nowhere.
 func (s *Server) giveUp() {
+	s.mark(true) // so that the next start knows, even after a crash right after the error
 	err := &StoreError{s.o.Dir, ErrVanished}
 	s.setErr(err)
 	s.o.Log.Error("embedded: " + err.Err.Error())
-	s.mark(true) // so that the next start knows
 	if ns := s.swap(nil); ns != nil {
 		halt(ns)
 	}
