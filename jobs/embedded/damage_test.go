@@ -169,7 +169,7 @@ func TestJ2_FencesGoOnAfterAStoreWasRestored(t *testing.T) {
 	w.repaired(t, "restored", embedded.RepairOptions{Restored: true})
 }
 
-// The folder may vanish, and the machine with it, right after the first job.
+// The folder may vanish and the process crash right after the first job is acknowledged.
 func TestJ1_AFolderThatVanishedIsMissedFromTheFirstJobOn(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "jobs")
 	s := start(t, embedded.Options{Dir: folder})
@@ -194,6 +194,6 @@ func TestJ1_AFolderThatVanishedIsMissedFromTheFirstJobOn(t *testing.T) {
 	}
 	_, err = embedded.Start(embedded.Options{Dir: w.folder()})
 	if _, ok := errors.AsType[*embedded.DamageError](err); !ok {
-		t.Errorf("Start = %v; want a DamageError, as the job is missing", err)
+		t.Errorf("Start = %v; want a DamageError, because the job is missing", err)
 	}
 }

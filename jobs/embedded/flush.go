@@ -30,8 +30,8 @@ import (
 type flusher struct {
 	dir   string // of the streams
 	nc    *nats.Conn
-	fail  func(error) // is called for a flush that failed
-	began func()      // is called when a stream gets its first message, before the flush is answered
+	fail  func(error) // called for a flush that failed
+	began func()      // called after the first flush that finds messages in a stream, before run answers
 
 	kick chan struct{}
 	stop chan struct{}

@@ -182,9 +182,10 @@ func (m *marks) start(p *disk.Prepared) {
 	m.written = time.Time{}
 }
 
-// mark writes the mark beside the folder, now and then or at the end. A stream is in
-// it before its first job is acknowledged, so that a start after the folder has
-// vanished always knows that there was one.
+// mark writes the mark beside the folder, every markEvery at most, or at the end. With
+// DurabilityDisk it also runs before the first job of a stream is acknowledged, so that
+// a start after the folder has vanished reports the loss. A failed write is logged once,
+// and jobs are still accepted.
 func (s *Server) mark(end bool) {
 	m := &s.marks
 	m.mu.Lock()
