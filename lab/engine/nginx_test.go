@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/lab/engine"
 )
@@ -119,10 +120,14 @@ func TestNginxStopLeavesNothing(t *testing.T) {
 	dir := temp(t)
 	a, _ := upstream(t, "a")
 	s := startNginx(t, engine.NginxOptions{Upstreams: []string{a}, Workers: 3})
-	fetch(t, s.URL) // so the workers are there
+	fetch(t, s.URL)
 	pids := append(children(t, s.Pid()), s.Pid())
-	if len(pids) != 4 {
-		t.Errorf("processes %v; want a master and three workers", pids)
+	for deadline := time.Now().Add(30 * time.Second); len(pids) != 4; {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %v; want a master and three workers", pids)
+		}
+		time.Sleep(time.Millisecond) // one worker can respond before the others are forked
+		pids = append(children(t, s.Pid()), s.Pid())
 	}
 	for range 2 {
 		if err := s.Stop(); err != nil {
